@@ -18,6 +18,9 @@ const MIN_DISTANCE: f64 = 1e-9;
 /// A tilt is accepted where the excess, in the units of its caller, is below this: within a tenth of the spread of the
 /// loss, or a tenth of log δ.
 const EXCESS_TOLERANCE: f64 = 0.02;
+/// Largest difference of ε, in widths of the range of losses that δ comes from, and of log δ between an estimate and certified moments that
+/// confirm it: a third of what [`EXCESS_TOLERANCE`] allows.
+const AGREEMENT: f64 = 0.03;
 /// Makes the excess of a search 1 where ε is five spreads, or log δ five units, away.
 const EXCESS_SCALE: f64 = 0.2;
 /// Steps by which a bracket grows, in the coordinate of the strip: the first, a factor of 2 in c; the largest, a factor of 64; and one
@@ -88,16 +91,12 @@ impl Strip {
     }
 }
 
-/// The saddle point of `segments` at c, with the standard deviation of the tilted loss.
-fn at(segments: &mut [Segment], c: f64) -> Option<(Saddle, f64)> {
-    let total = Total::at(segments, c)?;
-    Some((of_total(&total, c), total.variance.sqrt()))
-}
+/// Moments of some segments at c: [`Total::at`] or [`Total::estimated`].
+pub(crate) type Moments = fn(&mut [Segment], f64) -> Option<Total>;
 
-/// The saddle point of `segments` at c, with the bound on its moment; `None` where the loss does not vary or the moment is beyond the range
-/// of an `f64`.
-pub(crate) fn node(segments: &mut [Segment], c: f64) -> Option<Node> {
-    let total = Total::at(segments, c).filter(|total| total.variance > 0.0)?;
+/// The saddle point at c with the bound on its moment; `None` where the loss does not vary or the moment is beyond the range of an `f64`.
+pub(crate) fn node(segments: &mut [Segment], c: f64, moments: Moments) -> Option<Node> {
+    let total = moments(segments, c).filter(|total| total.variance > 0.0)?;
     let log_moment = total.log_moment.upper();
     Some(Node {
         saddle: of_total(&total, c),
@@ -122,8 +121,11 @@ fn of_total(total: &Total, c: f64) -> Saddle {
 /// One search for the tilt at which an excess that decreases in c passes through 0.
 struct Search<'a, F> {
     segments: &'a mut [Segment],
+    moments: Moments,
     strip: Strip,
     excess: F,
+    /// Whether all moments so far have an error that is known.
+    is_certified: bool,
     /// The last saddle point that was evaluated, and the highest one at which the excess was positive.
     last: Option<Saddle>,
     lower: Option<Saddle>,
@@ -136,7 +138,10 @@ struct Search<'a, F> {
 impl<F: Fn(&Saddle) -> f64> Search<'_, F> {
     /// The excess at a coordinate; `None` where the moments are beyond the range of an `f64`.
     fn evaluate(&mut self, coordinate: f64) -> Option<f64> {
-        let (saddle, spread) = at(self.segments, self.strip.tilt(coordinate))?;
+        let c = self.strip.tilt(coordinate);
+        let total = (self.moments)(self.segments, c)?;
+        self.is_certified &= total.is_certified();
+        let (saddle, spread) = (of_total(&total, c), total.variance.sqrt());
         let excess = (self.excess)(&saddle);
         self.last = Some(saddle);
         self.accuracy = (0.5 / (saddle.c.abs() * spread)).clamp(MIN_ACCURACY, MAX_ACCURACY);
@@ -155,7 +160,7 @@ impl<F: Fn(&Saddle) -> f64> Search<'_, F> {
     }
 
     /// The tilt; where the excess jumps, the largest one at which it was positive, as the moments may explode above.
-    fn run(mut self, start: f64) -> Option<Saddle> {
+    fn run(&mut self, start: f64) -> Option<Saddle> {
         let range = self.strip.range();
         let first = self.first_finite(self.strip.coordinate(start))?;
         if let Some(found) = self.close_enough(first.1) {
@@ -191,23 +196,48 @@ impl<F: Fn(&Saddle) -> f64> Search<'_, F> {
 }
 
 /// The saddle point in a strip where `excess` (decreasing in c) passes through 0, up to [`EXCESS_TOLERANCE`].
+///
+/// The search looks at estimates. Where certified moments do not agree with what it found, it is made again with these.
 fn solve(segments: &mut [Segment], strip: Strip, start: f64, excess: impl Fn(&Saddle) -> f64) -> Option<Saddle> {
-    let search = Search {
-        segments,
-        strip,
-        excess,
-        last: None,
-        lower: None,
-        bracket: (f64::NEG_INFINITY, f64::INFINITY),
-        accuracy: MAX_ACCURACY,
+    let search_by = |moments: Moments, segments: &mut [Segment]| {
+        let mut search = Search {
+            segments,
+            moments,
+            strip,
+            excess: &excess,
+            is_certified: true,
+            last: None,
+            lower: None,
+            bracket: (f64::NEG_INFINITY, f64::INFINITY),
+            accuracy: MAX_ACCURACY,
+        };
+        (search.run(start), search.is_certified)
     };
-    search.run(start)
+    let (found, is_certified) = search_by(Total::estimated, segments);
+    if is_certified {
+        return found;
+    }
+    let found = found.and_then(|found| confirmed(segments, &found));
+    found.or_else(|| search_by(Total::at, segments).0)
+}
+
+/// The saddle point by certified moments at the tilt of one by estimates, if they agree.
+fn confirmed(segments: &mut [Segment], estimate: &Saddle) -> Option<Saddle> {
+    let total = Total::at(segments, estimate.c)?;
+    let saddle = of_total(&total, estimate.c);
+    agree(estimate, &saddle).then_some(saddle)
+}
+
+/// Whether an estimate is so good that a search by estimates is as good as one by certified moments.
+fn agree(estimate: &Saddle, certified: &Saddle) -> bool {
+    (estimate.epsilon - certified.epsilon).abs() <= AGREEMENT * certified.width
+        && (estimate.log_delta - certified.log_delta).abs() <= AGREEMENT
 }
 
 /// The tilt for δ at `epsilon`: above 0 in the upper tail of the loss, in (−1, 0) below its mean. The search starts from
 /// `known`, the tilt of an ε nearby, or as if the loss were Gaussian.
 pub(crate) fn for_epsilon(segments: &mut [Segment], epsilon: f64, known: Option<f64>) -> Option<f64> {
-    let total = Total::at(segments, 0.0)?;
+    let total = Total::estimated(segments, 0.0)?;
     let spread = total.variance.sqrt();
     if spread.is_nan() || spread <= 0.0 {
         return None;
@@ -229,7 +259,7 @@ pub(crate) fn for_epsilon(segments: &mut [Segment], epsilon: f64, known: Option<
 
 /// The tilt for δ at `epsilon` if the loss were Gaussian; `None` where that is not above 0.
 pub(crate) fn upper_guess(segments: &mut [Segment], epsilon: f64) -> Option<f64> {
-    let total = Total::at(segments, 0.0)?;
+    let total = Total::estimated(segments, 0.0)?;
     let spread = total.variance.sqrt();
     let above = (epsilon - total.mean) / spread;
     (spread > 0.0 && above > -1.0).then(|| ((above.max(0.0) + 1.0) / spread).min(MAX_START))
@@ -237,14 +267,14 @@ pub(crate) fn upper_guess(segments: &mut [Segment], epsilon: f64) -> Option<f64>
 
 /// The tilt whose δ is about e^`log_delta` if the loss were Gaussian.
 pub(crate) fn guess_for_log_delta(segments: &mut [Segment], log_delta: f64) -> Option<f64> {
-    let spread = Total::at(segments, 0.0)?.variance.sqrt();
+    let spread = Total::estimated(segments, 0.0)?.variance.sqrt();
     (spread > 0.0).then(|| ((1.0 + (-2.0 * log_delta).sqrt()) / spread).min(MAX_START))
 }
 
 /// Approximate log δ at an ε above the mean of the loss; `None` where nothing is known.
 pub(crate) fn log_delta_at(segments: &mut [Segment], epsilon: f64) -> Option<f64> {
     let c = for_epsilon(segments, epsilon, None).filter(|&c| c > 0.0)?;
-    at(segments, c).map(|(saddle, _)| saddle.log_delta)
+    Total::at(segments, c).map(|total| of_total(&total, c).log_delta)
 }
 
 /// The saddle point whose δ is about e^`log_delta`.

@@ -3,6 +3,7 @@
 use crate::approx::Approx;
 use crate::loss::StepLoss;
 use crate::loss::max_loss::MaxLoss;
+use crate::loss::privacy_loss::TiltedMoments;
 
 /// log of the tolerance of moments by which only tilts and periods are chosen.
 const CHOICE_TOLERANCE: f64 = -28.0;
@@ -43,16 +44,31 @@ pub(crate) struct Total {
 impl Total {
     /// The moments at c > −1; `None` where they are beyond the range of an `f64`.
     pub(crate) fn at(segments: &mut [Segment], c: f64) -> Option<Self> {
+        let total = Self::of(segments, |loss, log_tolerance| loss.moments(c, log_tolerance))?;
+        total.is_certified().then_some(total)
+    }
+
+    /// Estimates of the moments at c > −1, by which tilts are chosen; likewise.
+    pub(crate) fn estimated(segments: &mut [Segment], c: f64) -> Option<Self> {
+        Self::of(segments, |loss, log_tolerance| loss.estimated_moments(c, log_tolerance))
+    }
+
+    fn of(segments: &mut [Segment], moments: impl Fn(&mut StepLoss, f64) -> TiltedMoments) -> Option<Self> {
         let mut total = Self::default();
         for segment in segments {
             let steps = segment.steps;
-            let one = segment.loss.moments(c, CHOICE_TOLERANCE - steps.ln());
+            let one = moments(&mut segment.loss, CHOICE_TOLERANCE - steps.ln());
             total.log_moment += one.log_moment.times(steps);
             total.mean += steps * one.mean;
             total.variance += steps * one.variance;
         }
-        let finite = total.log_moment.upper().is_finite() && total.mean.is_finite() && total.variance.is_finite();
+        let finite = total.log_moment.value.is_finite() && total.mean.is_finite() && total.variance.is_finite();
         finite.then_some(total)
+    }
+
+    /// Whether the error of A(c) is known.
+    pub(crate) fn is_certified(&self) -> bool {
+        self.log_moment.upper().is_finite()
     }
 }
 

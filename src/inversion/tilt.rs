@@ -8,13 +8,17 @@
 //! relative to e^{A(c) − cε}. Large groups make A explode just above the saddle point (the whole group in one
 //! batch: probability q^k, loss k²/2σ²), so that c'' must stay near c and P grows; a smaller c then serves better.
 
+use crate::approx::Approx;
 use crate::inversion::chernoff::MomentBound;
+use crate::inversion::saddle::Moments;
 use crate::inversion::segment::{Segment, Total};
 use crate::inversion::tilt_lattice::Cell;
 use std::f64::consts::PI;
 
 /// Period over that of a Gaussian loss that is accepted at the saddle point; beyond it, smaller tilts are tried.
 const MAX_EXCESS: f64 = 2.5;
+/// How many times longer than estimated a period may be. Estimates agree with certified moments to many digits, or not at all.
+const MOST_LONGER: f64 = 1.05;
 /// Smaller tilts that are tried at most, each 3/4 of the one before: down to 0.18 of the saddle point.
 const MAX_STEPS_BACK: usize = 6;
 
@@ -55,79 +59,168 @@ impl Tilt {
 
     /// At `c` for the ε of a range, or back from it where that makes the period much shorter.
     fn back_from(segments: &mut [Segment], c: f64, range: (f64, f64), log_tolerance: f64) -> Option<Self> {
-        let total = usable(segments, c)?;
+        let found = Self::chosen(segments, |segments, moments| {
+            Choice::back_from((segments, moments), c, range, log_tolerance)
+        })?;
+        Some(Self { saddle: c, ..found })
+    }
+
+    /// At `c`, for errors of e^−`level` relative to e^{A(c) − cε}.
+    pub(crate) fn at_level(segments: &mut [Segment], c: f64, epsilon: f64, level: f64) -> Option<Self> {
+        Self::chosen(segments, |segments, moments| {
+            let total = usable(segments, moments, c)?;
+            Choice::at((segments, moments), &total, c, (epsilon, epsilon), level)
+        })
+    }
+
+    /// What is chosen by estimates, if certified moments confirm its period; else what is chosen by certified moments.
+    fn chosen(
+        segments: &mut [Segment],
+        choose: impl Fn(&mut [Segment], Moments) -> Option<Choice>,
+    ) -> Option<Self> {
+        if let Some(choice) = choose(segments, Total::estimated)
+            && let Some(tilt) = choice.certified(segments)
+            && tilt.period <= MOST_LONGER * choice.period()
+        {
+            return Some(tilt);
+        }
+        choose(segments, Total::at)?.certified(segments)
+    }
+}
+
+/// A tilt on one side of another one, by which aliasing is bounded.
+#[derive(Debug, Clone, Copy)]
+struct Other {
+    c: f64,
+    /// A(c), with an infinite error where it is an estimate.
+    log_moment: Approx,
+    /// The period that it leads to.
+    period: f64,
+}
+
+/// A tilt that was chosen by moments which may be estimates.
+#[derive(Debug, Clone, Copy)]
+struct Choice {
+    c: f64,
+    /// A(c).
+    log_moment: f64,
+    spread: f64,
+    level: f64,
+    /// The ε that the period is for.
+    range: (f64, f64),
+    below: Other,
+    above: Other,
+}
+
+impl Choice {
+    fn back_from(
+        (segments, moments): (&mut [Segment], Moments),
+        c: f64,
+        range: (f64, f64),
+        log_tolerance: f64,
+    ) -> Option<Self> {
+        let total = usable(segments, moments, c)?;
         let spread = total.variance.sqrt();
         // δ·e^{−A + cε} is about this at the saddle point.
         let saddle = 1.0 / (1.0 + (2.0 * PI).sqrt() * spread * c.abs() * (c + 1.0));
         let level = -log_tolerance - saddle.ln();
         let last = range.1;
-        let mut best = Self::at(segments, &total, c, range, level)?;
+        let mut best = Self::at((segments, moments), &total, c, range, level)?;
         let mut steps_back = 0;
         while c > 0.0 && best.excess() > MAX_EXCESS && steps_back < MAX_STEPS_BACK {
             steps_back += 1;
             let back = best.c * 0.75;
-            let Some(there) = usable(segments, back) else { break };
-            let higher = (there.log_moment.value - back * last) - (total.log_moment.value - c * last);
-            let Some(tilt) = Self::at(segments, &there, back, range, level + higher.max(0.0)) else {
+            let Some(there) = usable(segments, moments, back) else {
                 break;
             };
-            if tilt.period > 0.9 * best.period {
+            let higher = (there.log_moment.value - back * last) - (total.log_moment.value - c * last);
+            let level = level + higher.max(0.0);
+            let Some(choice) = Self::at((segments, moments), &there, back, range, level) else {
+                break;
+            };
+            if choice.period() > 0.9 * best.period() {
                 break;
             }
-            best = Self { saddle: c, ..tilt };
+            best = choice;
         }
         Some(best)
     }
 
-    /// At `c`, for errors of e^−`level` relative to e^{A(c) − cε}.
-    pub(crate) fn at_level(segments: &mut [Segment], c: f64, epsilon: f64, level: f64) -> Option<Self> {
-        let total = usable(segments, c)?;
-        Self::at(segments, &total, c, (epsilon, epsilon), level)
-    }
-
-    /// The period over that of a Gaussian loss.
-    fn excess(&self) -> f64 {
-        self.period / ((2.0 * self.level).sqrt() * self.spread)
-    }
-
-    fn at(segments: &mut [Segment], total: &Total, c: f64, (first, last): (f64, f64), level: f64) -> Option<Self> {
+    fn at(
+        (segments, moments): (&mut [Segment], Moments),
+        total: &Total,
+        c: f64,
+        range: (f64, f64),
+        level: f64,
+    ) -> Option<Self> {
         let spread = total.variance.sqrt();
-        let period = |other: f64, log_moment: f64| {
-            // The ε of the range at which aliasing is largest.
-            let epsilon = if other < c { last } else { first };
-            (log_moment - total.log_moment.value - (other - c) * epsilon + level) / (other - c).abs()
-        };
+        let log_moment = total.log_moment.value;
         let (floor, ceiling) = if c > 0.0 { (0.0, f64::INFINITY) } else { (-1.0, 0.0) };
-        let mut best = [None::<(MomentBound, f64)>; 2];
-        for (side, sign) in [(0, -1.0), (1, 1.0)] {
+        let mut side = |sign: f64| {
+            let mut best: Option<Other> = None;
             let mut distance = (2.0 * level).sqrt() / spread;
             for _ in 0..12 {
                 let other = (c + sign * distance).clamp(floor, ceiling);
-                // E[e^{−S}] ≤ 1, whatever P leaves out of Q.
-                let log_moment = if other == 0.0 || other == -1.0 {
-                    0.0
-                } else {
-                    Total::at(segments, other).map_or(f64::INFINITY, |total| total.log_moment.upper())
-                };
-                let found = period(other, log_moment);
-                let better = best[side].is_none_or(|(_, shortest)| found < shortest);
-                if better && found.is_finite() {
-                    best[side] = Some((MomentBound { c: other, log_moment }, found));
-                } else if best[side].is_some() {
+                let there = moment_at(segments, moments, other);
+                let period = period((c, log_moment), (other, most_likely(there)), range, level);
+                if period.is_finite() && best.is_none_or(|best| period < best.period) {
+                    best = Some(Other {
+                        c: other,
+                        log_moment: there,
+                        period,
+                    });
+                } else if best.is_some() {
                     break;
                 }
-                if found.is_finite() && found * (c - other).abs() < 2.2 * level {
+                if period.is_finite() && period * (c - other).abs() < 2.2 * level {
                     break; // as good as a Gaussian's
                 }
                 distance = 0.4 * (other - c).abs();
             }
-        }
-        let (below, above) = (best[0]?, best[1]?);
+            best
+        };
+        let (below, above) = (side(-1.0), side(1.0));
         Some(Self {
             c,
-            saddle: c,
+            log_moment,
             spread,
             level,
+            range,
+            below: below?,
+            above: above?,
+        })
+    }
+
+    /// P.
+    fn period(&self) -> f64 {
+        self.below.period.max(self.above.period).max(1e-300)
+    }
+
+    /// The period over that of a Gaussian loss.
+    fn excess(&self) -> f64 {
+        self.period() / ((2.0 * self.level).sqrt() * self.spread)
+    }
+
+    /// The tilt with certified moments at those by which aliasing is bounded; `None` where they are beyond the range of an `f64`.
+    fn certified(&self, segments: &mut [Segment]) -> Option<Tilt> {
+        let mut bound = |other: &Other| {
+            let known = other.log_moment.upper();
+            let log_moment = if known.is_finite() {
+                known
+            } else {
+                Total::at(segments, other.c)?.log_moment.upper()
+            };
+            let here = (self.c, self.log_moment);
+            let period = period(here, (other.c, log_moment), self.range, self.level);
+            let bound = MomentBound { c: other.c, log_moment };
+            period.is_finite().then_some((bound, period))
+        };
+        let (below, above) = (bound(&self.below)?, bound(&self.above)?);
+        Some(Tilt {
+            c: self.c,
+            saddle: self.c,
+            spread: self.spread,
+            level: self.level,
             below: below.0,
             above: above.0,
             period: below.1.max(above.1).max(1e-300),
@@ -135,8 +228,36 @@ impl Tilt {
     }
 }
 
-fn usable(segments: &mut [Segment], c: f64) -> Option<Total> {
-    let total = Total::at(segments, c)?;
+/// The period at which the tilt `other` bounds aliasing at c by e^−`level`, for the ε of the range at which it is largest.
+fn period(
+    (c, log_moment): (f64, f64),
+    (other, log_moment_there): (f64, f64),
+    (first, last): (f64, f64),
+    level: f64,
+) -> f64 {
+    let epsilon = if other < c { last } else { first };
+    (log_moment_there - log_moment - (other - c) * epsilon + level) / (other - c).abs()
+}
+
+/// A(c): infinite beyond the range of an `f64`, and 0 at 0 and −1, as E[e^{−S}] ≤ 1, whatever P leaves out of Q.
+fn moment_at(segments: &mut [Segment], moments: Moments, c: f64) -> Approx {
+    if c == 0.0 || c == -1.0 {
+        return Approx::exact(0.0);
+    }
+    moments(segments, c).map_or(Approx::exact(f64::INFINITY), |total| total.log_moment)
+}
+
+/// The upper bound on a moment, or its estimate.
+fn most_likely(log_moment: Approx) -> f64 {
+    if log_moment.error.is_finite() {
+        log_moment.upper()
+    } else {
+        log_moment.value
+    }
+}
+
+fn usable(segments: &mut [Segment], moments: Moments, c: f64) -> Option<Total> {
+    let total = moments(segments, c)?;
     (total.variance > 0.0).then_some(total)
 }
 

@@ -7,7 +7,7 @@
 
 use crate::inversion::saddle;
 use crate::inversion::saddle::{Node, Saddle};
-use crate::inversion::segment::Segment;
+use crate::inversion::segment::{Segment, Total};
 use rustc_hash::FxHashMap;
 
 /// log c_{j+1} − log c_j. A contour at the other end of a cell loses a fifth of a digit where c is 4.5 standard deviations, and a digit
@@ -19,6 +19,8 @@ const MAX_LOG_LOSS: f64 = 4.0;
 /// How many times wider the range of losses that δ comes from may be at the upper end of a cell. It changes by a few per cent, unless a
 /// rare and large loss takes over.
 const MAX_WIDENING: f64 = 1.5;
+/// How many times wider than that it is by estimates where certified moments are not asked.
+const CLEARLY: f64 = 1.2;
 /// Places of the lattice: tilts from 1e-12 to 1e12.
 const PLACES: std::ops::RangeInclusive<i32> = -221..=221;
 /// Maximum number of moments for one search. Newton's method takes three or four.
@@ -100,7 +102,7 @@ impl TiltLattice {
             Some(place) => place,
             None => place_below(saddle::upper_guess(segments, epsilon)?),
         };
-        let place = self.last_place(segments, start, |saddle| {
+        let place = self.find(segments, start, |saddle| {
             let gap = epsilon - saddle.epsilon;
             (gap, gap / (saddle.c * saddle.width.powi(2)))
         })?;
@@ -117,7 +119,7 @@ impl TiltLattice {
             Some(place) => place,
             None => place_below(saddle::guess_for_log_delta(segments, target)?),
         };
-        let place = self.last_place(segments, start, |saddle| {
+        let place = self.find(segments, start, |saddle| {
             let gap = saddle.log_delta - target;
             (gap, gap / (saddle.c * saddle.width).powi(2))
         })?;
@@ -140,60 +142,86 @@ impl TiltLattice {
             return *node;
         }
         let before = work_of(segments);
-        let node = saddle::node(segments, tilt_at(place));
+        let node = saddle::node(segments, tilt_at(place), Total::at);
         self.nodes.insert(place, (node, work_of(segments) - before));
         node
     }
 
-    /// The last place at which a gap that falls along the lattice is not negative. `gap` also says how far its root is in log c, as far as
-    /// its slope tells; `None` if there is no such place.
-    fn last_place(
-        &mut self,
-        segments: &mut [Segment],
-        start: i32,
-        gap: impl Fn(&Saddle) -> (f64, f64),
-    ) -> Option<i32> {
-        let (mut low, mut high) = (*PLACES.start() - 1, *PLACES.end() + 1);
-        let mut place = start.clamp(*PLACES.start(), *PLACES.end());
-        let mut least = 1.0f64;
-        for round in 0..MAX_ROUNDS {
-            let (is_low, ahead) = match self.node(segments, place) {
-                Some(node) => {
-                    let (gap, distance) = gap(&node.saddle);
-                    (gap >= 0.0, distance / SPACING)
-                }
-                None => (false, -BACK),
-            };
-            if is_low {
-                low = place;
-            } else {
-                high = place;
-            }
-            if high - low == 1 {
-                return (PLACES.contains(&low) && PLACES.contains(&high)).then_some(low);
-            }
-            let is_bracketed = PLACES.contains(&low) && PLACES.contains(&high);
-            // The place next to the root, on its other side where this one is next to it; farther each time while only one side is known,
-            // as moments that explode do not say how far the root is.
-            let step = (f64::from(place) + ahead).floor() - f64::from(place);
-            let step = if is_low { step.max(least) } else { step.min(-least) };
-            if !is_bracketed && round >= NEWTON_ROUNDS {
-                least *= 2.0;
-            }
-            let next = f64::from(place) + step;
-            let inside = next > f64::from(low) && next < f64::from(high);
-            place = if inside {
-                next as i32
-            } else if is_bracketed {
-                low + (high - low) / 2
-            } else if is_low {
-                high - 1
-            } else {
-                low + 1
-            };
+    /// The last place at which a gap that falls along the lattice is not negative: by estimates, if certified moments there and at the next
+    /// place confirm it, else by certified moments alone. `None`, too, for a cell that is far from narrow by estimates.
+    fn find(&mut self, segments: &mut [Segment], start: i32, gap: impl Fn(&Saddle) -> (f64, f64)) -> Option<i32> {
+        let mut estimates = FxHashMap::default();
+        let first = saddle::node(segments, tilt_at(start), Total::estimated);
+        if first.is_none_or(|node| node.bound.log_moment.is_finite()) {
+            return last_place(start, &gap, |place| self.node(segments, place)); // these are no estimates
         }
-        None
+        let mut estimated = |place: i32| {
+            *estimates
+                .entry(place)
+                .or_insert_with(|| saddle::node(segments, tilt_at(place), Total::estimated))
+        };
+        let found = last_place(start, &gap, &mut estimated);
+        if let Some(place) = found
+            && let (Some(low), Some(high)) = (estimated(place), estimated(place + 1))
+            && high.saddle.width > CLEARLY * MAX_WIDENING * low.saddle.width
+        {
+            return None;
+        }
+        let mut is_before_root = |place| Some(gap(&self.node(segments, place)?.saddle).0 >= 0.0);
+        let is_confirmed =
+            |place: &i32| is_before_root(*place) == Some(true) && is_before_root(place + 1) == Some(false);
+        let found = found.filter(is_confirmed);
+        found.or_else(|| last_place(start, &gap, |place| self.node(segments, place)))
     }
+}
+
+/// The last place at which a gap that falls along the lattice is not negative. `gap` also says how far its root is in log c, as far as
+/// its slope tells; `None` if there is no such place.
+fn last_place(
+    start: i32,
+    gap: impl Fn(&Saddle) -> (f64, f64),
+    mut node: impl FnMut(i32) -> Option<Node>,
+) -> Option<i32> {
+    let (mut low, mut high) = (*PLACES.start() - 1, *PLACES.end() + 1);
+    let mut place = start.clamp(*PLACES.start(), *PLACES.end());
+    let mut least = 1.0f64;
+    for round in 0..MAX_ROUNDS {
+        let (is_low, ahead) = match node(place) {
+            Some(node) => {
+                let (gap, distance) = gap(&node.saddle);
+                (gap >= 0.0, distance / SPACING)
+            }
+            None => (false, -BACK),
+        };
+        if is_low {
+            low = place;
+        } else {
+            high = place;
+        }
+        if high - low == 1 {
+            return (PLACES.contains(&low) && PLACES.contains(&high)).then_some(low);
+        }
+        let is_bracketed = PLACES.contains(&low) && PLACES.contains(&high);
+        // The place next to the root, on its other side where this one is next to it; farther each time while only one side is known,
+        // as moments that explode do not say how far the root is.
+        let step = (f64::from(place) + ahead).floor() - f64::from(place);
+        let step = if is_low { step.max(least) } else { step.min(-least) };
+        if !is_bracketed && round >= NEWTON_ROUNDS {
+            least *= 2.0;
+        }
+        let next = f64::from(place) + step;
+        let inside = next > f64::from(low) && next < f64::from(high);
+        place = if inside {
+            next as i32
+        } else if is_bracketed {
+            low + (high - low) / 2
+        } else if is_low {
+            high - 1
+        } else {
+            low + 1
+        };
+    }
+    None
 }
 
 #[cfg(test)]

@@ -4,10 +4,8 @@
 //! chosen among several heights.
 
 use crate::loss::MixturePair;
-use crate::loss::nodes::Nodes;
 use crate::loss::posterior::Posterior;
 use crate::loss::smooth_piece::{Piece, Scratch};
-use crate::stopping::checkpoint;
 use std::f64::consts::PI;
 
 /// The change of the integrand from x to x + ia: the log of its modulus, and the rate at which it falls with y = Im z.
@@ -118,52 +116,52 @@ struct Place {
     to: usize,
 }
 
-/// The posterior laws of the shift at all nodes of a loss, for r_P and r_Q: at most as many terms as the search for the nodes may evaluate.
+/// The posterior laws of the shift at the nodes of a loss that were asked for so far, for r_P and r_Q: at most as many terms as the search for
+/// the nodes may evaluate.
 #[derive(Debug)]
 pub(crate) struct NodeLaws {
     terms: Vec<f64>,
-    places: Vec<[Place; 2]>,
+    places: Vec<Option<[Place; 2]>>,
+    posterior: Posterior,
 }
 
 impl NodeLaws {
-    /// The laws at the nodes of a loss of these pieces.
-    pub(crate) fn new(pieces: &[Piece], nodes: &Nodes) -> Self {
-        let mut laws = Self {
+    /// For that many nodes; no law is known yet.
+    pub(crate) fn new(nodes: usize) -> Self {
+        Self {
             terms: Vec::new(),
-            places: Vec::with_capacity(nodes.outputs.len()),
-        };
-        let mut posterior = Posterior::default();
-        for &(i, x) in &nodes.outputs {
-            checkpoint();
-            let Piece { pair, in_p, in_q, .. } = &pieces[i];
-            let mut kept = |mixed: bool, x: f64| {
-                if mixed {
-                    laws.keep(&mut posterior, pair, x)
-                } else {
-                    Place::default()
-                }
-            };
-            let places = [kept(*in_p, x), kept(*in_q, -x)];
-            laws.places.push(places);
+            places: vec![None; nodes],
+            posterior: Posterior::default(),
         }
-        laws
     }
 
-    fn keep(&mut self, posterior: &mut Posterior, pair: &MixturePair, x: f64) -> Place {
-        posterior.fill(pair, x);
+    /// The law of `pair` at x, if there is a mixture in the ratio.
+    fn keep(&mut self, is_mixed: bool, pair: &MixturePair, x: f64) -> Place {
+        if !is_mixed {
+            return Place::default();
+        }
+        self.posterior.fill(pair, x);
         let from = self.terms.len();
-        self.terms.extend_from_slice(&posterior.terms);
+        self.terms.extend_from_slice(&self.posterior.terms);
         Place {
-            start: posterior.start,
+            start: self.posterior.start,
             from,
             to: self.terms.len(),
         }
     }
 
-    /// The integrand's change at node i, and how many terms the laws there have.
-    pub(crate) fn continued(&self, i: usize, imaginary_shift: &ImaginaryShift) -> (Continued, u64) {
+    /// The change of the integrand of `piece` at node i, at the output x, and how many terms the laws there have.
+    pub(crate) fn continued(
+        &mut self,
+        piece: &Piece,
+        (i, x): (usize, f64),
+        imaginary_shift: &ImaginaryShift,
+    ) -> (Continued, u64) {
+        let Piece { pair, in_p, in_q, .. } = piece;
+        let places = self.places[i].unwrap_or_else(|| [self.keep(*in_p, pair, x), self.keep(*in_q, pair, -x)]);
+        self.places[i] = Some(places);
         let mut count = 0;
-        let turned = self.places[i].map(|Place { start, from, to }| {
+        let turned = places.map(|Place { start, from, to }| {
             count += (to - from) as u64;
             (from < to).then(|| {
                 let terms = &self.terms[from..to];
@@ -268,19 +266,15 @@ mod tests {
     /// The laws that are stored for the nodes are those that each output has.
     #[test]
     fn laws_at_nodes_are_those_at_their_outputs() {
-        let pieces = [piece(30, 0.2, 1.5)];
-        let outputs: Vec<(usize, f64)> = [-9.0, -1.0, 4.0, 12.5, 40.0].map(|x| (0, x)).to_vec();
-        let nodes = Nodes {
-            outputs: outputs.clone(),
-            ..Nodes::default()
-        };
-        let laws = NodeLaws::new(&pieces, &nodes);
+        let piece = piece(30, 0.2, 1.5);
+        let outputs = [-9.0, -1.0, 4.0, 12.5, 40.0];
+        let mut laws = NodeLaws::new(outputs.len());
         let mut scratch = Scratch::default();
         for height in [0.01, 0.1, 0.3] {
-            let table = ImaginaryShift::new(&pieces[0], height);
-            for (i, &(_, x)) in outputs.iter().enumerate() {
-                let (found, terms) = laws.continued(i, &table);
-                let anew = pieces[0].continued(x, &table, &mut scratch);
+            let table = ImaginaryShift::new(&piece, height);
+            for (i, &x) in outputs.iter().enumerate() {
+                let (found, terms) = laws.continued(&piece, (i, x), &table);
+                let anew = piece.continued(x, &table, &mut scratch);
                 assert_eq!(format!("{found:?}"), format!("{anew:?}"));
                 assert!(terms > 2 && terms <= 62, "{terms}");
             }

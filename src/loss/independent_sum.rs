@@ -52,6 +52,14 @@ impl PrivacyLoss for IndependentSum {
         total(self.parts.iter_mut().map(|part| part.moments(c, log_tolerance)))
     }
 
+    fn estimated_moments(&mut self, c: f64, log_tolerance: f64) -> TiltedMoments {
+        total(
+            self.parts
+                .iter_mut()
+                .map(|part| part.estimated_moments(c, log_tolerance)),
+        )
+    }
+
     fn has_jumps(&self) -> bool {
         self.parts.iter().any(|part| part.has_jumps())
     }

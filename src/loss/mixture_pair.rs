@@ -8,6 +8,8 @@ use std::f64::consts::PI;
 
 /// Terms below e^-50 of the largest are left out of a sum of at most 10,000: relative error below 2e-18.
 const NEGLIGIBLE: f64 = 50.0;
+/// e^-50.
+pub(crate) const NEGLIGIBLE_TERM: f64 = 1.928_749_847_963_917_8e-22;
 
 /// Ratios within e^±0.5 of 1 are recomputed from differences to 1.
 const NEAR_ONE: f64 = 0.5;
@@ -159,11 +161,7 @@ impl MixturePair {
         }
         let weighted = |j: usize| self.term(j, x) + self.shifts[j].ln();
         // The terms rise to the mode and fall.
-        let mode = if self.unimodal {
-            self.crossings.partition_point(|&crossing| crossing < x)
-        } else {
-            last
-        };
+        let mode = if self.unimodal { self.mode(x) } else { last };
         let first_positive = self.shifts.partition_point(|&shift| shift <= 0.0);
         let mode = mode.max(first_positive).min(last);
         let allowed = weighted(mode) + fraction.ln();
@@ -245,6 +243,11 @@ impl MixturePair {
         self.log_weights[j] + self.exponent(j, x)
     }
 
+    /// The place of the largest term at x, where the terms rise to one mode and fall.
+    pub(crate) fn mode(&self, x: f64) -> usize {
+        self.crossings.partition_point(|&crossing| crossing < x)
+    }
+
     pub(crate) fn window(&self, x: f64) -> Window {
         let count = self.shifts.len();
         if !self.unimodal {
@@ -262,7 +265,7 @@ impl MixturePair {
                 largest,
             };
         }
-        let mode = self.crossings.partition_point(|&crossing| crossing < x);
+        let mode = self.mode(x);
         let largest = self.term(mode, x);
         let cut = largest - NEGLIGIBLE;
         let mut start = mode;

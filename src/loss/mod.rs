@@ -55,6 +55,7 @@ pub(crate) mod public_outcome;
 pub(crate) mod schedule;
 mod smooth;
 mod smooth_decay;
+mod smooth_estimate;
 mod smooth_nodes;
 mod smooth_pairs;
 mod smooth_panel;

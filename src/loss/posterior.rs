@@ -2,7 +2,7 @@
 //! complex arguments.
 
 use crate::loss::MixturePair;
-use crate::loss::mixture_pair::Window;
+use crate::loss::mixture_pair::{NEGLIGIBLE_TERM, Window};
 
 /// After this many terms a product of ratios starts again from an exponential, which bounds its rounding error:
 /// n factors of a factor of n roundings, 16²/2 units in the last place.
@@ -35,15 +35,23 @@ impl Posterior {
     /// Fills in the probabilities of the shifts and their mean, but not the densities. The second result is the log of the sum of all
     /// terms over the largest.
     pub(crate) fn fill(&mut self, pair: &MixturePair, x: f64) -> (Window, f64) {
-        let window = pair.window(x);
         self.terms.clear();
+        let window = match &pair.bends {
+            Some(bends) if pair.is_unimodal() => fill_by_ratios((pair, bends), x, &mut self.terms),
+            _ => {
+                let window = pair.window(x);
+                let over_largest = |j: usize| {
+                    if j == window.mode {
+                        1.0
+                    } else {
+                        (pair.term(j, x) - window.largest).exp()
+                    }
+                };
+                self.terms.extend((window.start..window.end).map(over_largest));
+                window
+            }
+        };
         self.start = window.start;
-        if pair.bends.is_some() {
-            fill_by_ratios(pair, x, &window, &mut self.terms);
-        } else {
-            let terms = (window.start..window.end).map(|j| (pair.term(j, x) - window.largest).exp());
-            self.terms.extend(terms);
-        }
         let sum: f64 = self.terms.iter().sum();
         let scale = 1.0 / sum;
         let mut mean = 0.0;
@@ -63,35 +71,58 @@ impl Posterior {
     }
 }
 
-/// Evenly spaced shifts: neighbouring terms have a ratio that changes by a constant factor from one to the next.
-fn fill_by_ratios(pair: &MixturePair, x: f64, window: &Window, terms: &mut Vec<f64>) {
-    let Some(bends) = &pair.bends else { return };
-    let (start, mode, end) = (window.start, window.mode, window.end);
-    terms.resize(end - start, 0.0);
-    terms[mode - start] = 1.0;
-    let mut ratio = 0.0;
-    for j in mode + 1..end {
-        let steps = j - mode - 1;
-        if steps % ANCHOR == 0 {
-            // Start again, from this term and the one before.
-            let (before, this) = (pair.term(j - 1, x), pair.term(j, x));
-            ratio = (this - before).exp();
-            terms[j - start] = (this - window.largest).exp();
-        } else {
-            ratio *= bends[j - 2];
-            terms[j - start] = terms[j - 1 - start] * ratio;
-        }
+/// Evenly spaced shifts: neighbouring terms have a ratio that changes by a constant factor from one to the next. From the mode on they are
+/// found in both directions, until they are negligible.
+fn fill_by_ratios((pair, bends): (&MixturePair, &[f64]), x: f64, terms: &mut Vec<f64>) -> Window {
+    let mode = pair.mode(x);
+    let largest = pair.term(mode, x);
+    outwards(mode, |n| pair.term(mode - n, x), |n| bends[mode - n], terms);
+    let start = mode - terms.len();
+    terms.reverse();
+    terms.push(1.0);
+    let above = pair.shifts.len() - 1 - mode;
+    outwards(above, |n| pair.term(mode + n, x), |n| bends[mode + n - 2], terms);
+    Window {
+        start,
+        end: start + terms.len(),
+        mode,
+        largest,
     }
-    for j in (start..mode).rev() {
-        let steps = mode - 1 - j;
-        if steps % ANCHOR == 0 {
-            let (after, this) = (pair.term(j + 1, x), pair.term(j, x));
-            ratio = (this - after).exp();
-            terms[j - start] = (this - window.largest).exp();
+}
+
+/// The terms on one side of the mode, over the largest one, until they are negligible: `count` of them at most, of which number n has the
+/// logarithm `log_term(n)`, and a ratio to the one before that is `bend(n)` times the last such ratio.
+///
+/// Products start again from exponentials every [`ANCHOR`] terms.
+#[inline(always)]
+fn outwards(count: usize, log_term: impl Fn(usize) -> f64, bend: impl Fn(usize) -> f64, terms: &mut Vec<f64>) {
+    let largest = log_term(0);
+    let mut first = 1;
+    while first <= count {
+        let log_first = log_term(first);
+        let mut term = (log_first - largest).exp();
+        let mut ratio = if first == 1 {
+            term
         } else {
-            ratio *= bends[j];
-            terms[j - start] = terms[j + 1 - start] * ratio;
+            (log_first - log_term(first - 1)).exp()
+        };
+        let mut block = [0.0; ANCHOR];
+        let most = ANCHOR.min(count + 1 - first);
+        let mut found = 0;
+        while term >= NEGLIGIBLE_TERM {
+            block[found] = term;
+            found += 1;
+            if found == most {
+                break;
+            }
+            ratio *= bend(first + found);
+            term *= ratio;
         }
+        terms.extend_from_slice(&block[..found]);
+        if found < most {
+            return;
+        }
+        first += most;
     }
 }
 

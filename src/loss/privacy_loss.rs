@@ -22,6 +22,11 @@ pub trait PrivacyLoss: Debug + Send + Sync {
     /// Quadrature may leave out e^`log_tolerance` of the moment.
     fn moments(&mut self, c: f64, log_tolerance: f64) -> TiltedMoments;
 
+    /// The same for choosing a tilt. Where the error of K(c) is infinite these are estimates, which no bound may be made of.
+    fn estimated_moments(&mut self, c: f64, log_tolerance: f64) -> TiltedMoments {
+        self.moments(c, log_tolerance)
+    }
+
     /// The loss tilted by e^{cℓ}, c > −1, from which its characteristic function on the line Re z = c is computed.
     ///
     /// Quadrature may leave out e^`log_tolerance` of E[e^{cℓ}].

@@ -140,6 +140,16 @@ impl PrivacyLoss for PublicOutcomeLoss {
         self.weights().tilted(&moments).moments
     }
 
+    fn estimated_moments(&mut self, c: f64, log_tolerance: f64) -> TiltedMoments {
+        let parts = self.parts.iter_mut();
+        let moments: Vec<_> = parts.map(|part| part.1.estimated_moments(c, log_tolerance)).collect();
+        let mut mixed = self.weights().tilted(&moments).moments;
+        if moments.iter().any(|part| part.log_moment.error.is_infinite()) {
+            mixed.log_moment.error = f64::INFINITY;
+        }
+        mixed
+    }
+
     fn has_jumps(&self) -> bool {
         self.parts.iter().any(|(_, part)| part.has_jumps())
     }

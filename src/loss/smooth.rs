@@ -10,6 +10,7 @@ use crate::loss::loss_curve::LossCurve;
 
 use crate::loss::path::Path;
 use crate::loss::privacy_loss::TiltedMoments;
+use crate::loss::smooth_estimate::FixedRule;
 use crate::loss::smooth_panel::PiecePanel;
 use crate::loss::smooth_piece::{Piece, Point, Scratch};
 use crate::special::adaptive::Address;
@@ -25,6 +26,8 @@ pub(crate) struct SmoothLoss {
     pub(crate) removed: Approx,
     pub(crate) panels: FxHashMap<Address, PiecePanel>,
     pub(crate) scratch: Scratch,
+    /// Nodes of the rule by which moments are estimated, once it was looked for.
+    pub(crate) fixed_rule: Option<Option<FixedRule>>,
     /// The latest answers about moments.
     pub(crate) moments: Vec<Remembered>,
     /// Cost of all questions so far, in evaluations of a density, as if none could use panels of another: so the same questions
@@ -52,6 +55,7 @@ impl SmoothLoss {
             removed: Approx::default(),
             panels: FxHashMap::default(),
             scratch: Scratch::default(),
+            fixed_rule: None,
             moments: Vec::new(),
             work: 0,
         }

@@ -18,14 +18,16 @@ use rustc_hash::FxHashMap;
 pub(crate) struct TiltedSmoothLoss<'a> {
     loss: &'a mut SmoothLoss,
     nodes: Nodes,
-    /// The posterior laws at the nodes, once they were needed.
-    laws: Option<NodeLaws>,
+    /// The posterior laws at the nodes, as far as they were needed.
+    laws: NodeLaws,
     /// One for each piece: its integral is taken along it.
     paths: Vec<Path>,
     /// The limits of the heights, computed when first needed.
     limits: Vec<Limits>,
     /// Which of [`HEIGHTS`] was the best at the last frequency.
     best_height: Option<usize>,
+    /// Error that the last search for a height may have had.
+    negligible: f64,
     log_tolerance: f64,
 }
 
@@ -36,11 +38,12 @@ impl<'a> TiltedSmoothLoss<'a> {
         let nodes = loss.nodes(c, 0.0, &paths, log_tolerance);
         Self {
             loss,
+            laws: NodeLaws::new(nodes.outputs.len()),
             nodes,
-            laws: None,
             paths,
             limits: Vec::new(),
             best_height: None,
+            negligible: 0.0,
             log_tolerance,
         }
     }
@@ -159,7 +162,7 @@ impl TiltedLoss for TiltedSmoothLoss<'_> {
 
     fn certify(&mut self, reach: f64) {
         self.nodes = self.loss.nodes(self.nodes.c, reach, &self.paths, self.log_tolerance);
-        self.laws = None;
+        self.laws = NodeLaws::new(self.nodes.outputs.len());
     }
 
     fn quadrature_error(&self) -> f64 {
@@ -167,10 +170,8 @@ impl TiltedLoss for TiltedSmoothLoss<'_> {
     }
 
     fn log_decay(&mut self, y: f64) -> f64 {
-        let laws = self
-            .laws
-            .get_or_insert_with(|| NodeLaws::new(&self.loss.pieces, &self.nodes));
-        self.loss.log_decay((&self.nodes, laws), y, &self.paths, 0.0)
+        self.loss
+            .log_decay((&self.nodes, &mut self.laws), y, &self.paths, self.negligible)
     }
 
     /// The height that suits a loss without gaps is too large where most of the mass is nearly an atom, which it raises; so lower
@@ -182,16 +183,16 @@ impl TiltedLoss for TiltedSmoothLoss<'_> {
             self.limits = (0..self.loss.pieces.len()).map(of).collect();
         }
         let highest = self.loss.paths(&self.nodes, &self.limits, y, max_growth);
-        let negligible = ROUGH_DECAY * wanted.clamp(0.0, 1.0) * (-wanted).exp();
+        self.negligible = ROUGH_DECAY * wanted.clamp(0.0, 1.0) * (-wanted).exp();
         let first = self.best_height.map_or(0, |best| best.saturating_sub(1));
         let most_worse = MOST_WORSE[usize::from(self.best_height.is_some())];
         let (mut least, mut least_paths, mut worse) = (f64::INFINITY, highest.clone(), 0);
         for (i, fraction) in HEIGHTS.into_iter().enumerate().skip(first) {
             self.paths = highest.iter().map(|path| path.lowered(fraction)).collect();
-            let laws = self
-                .laws
-                .get_or_insert_with(|| NodeLaws::new(&self.loss.pieces, &self.nodes));
-            let decay = self.loss.log_decay((&self.nodes, laws), y, &self.paths, negligible);
+            let laws = &mut self.laws;
+            let decay = self
+                .loss
+                .log_decay((&self.nodes, laws), y, &self.paths, self.negligible);
             if decay < least {
                 (least, worse) = (decay, 0);
                 least_paths.clone_from(&self.paths);
@@ -240,7 +241,13 @@ impl SmoothLoss {
     ///
     /// Nodes that add at most `negligible` altogether count with a bound: |r_P(x + ia)| ≤ r_P(x), so that the modulus grows by the factor of the
     /// noise at most, unless a power of 1/r_Q grows too.
-    fn log_decay(&mut self, (nodes, laws): (&Nodes, &NodeLaws), y: f64, paths: &[Path], negligible: f64) -> f64 {
+    fn log_decay(
+        &mut self,
+        (nodes, laws): (&Nodes, &mut NodeLaws),
+        y: f64,
+        paths: &[Path],
+        negligible: f64,
+    ) -> f64 {
         let both = self.pieces.iter().zip(paths);
         let tables: Vec<ImaginaryShift> = both
             .map(|(piece, path)| ImaginaryShift::new(piece, path.height))
@@ -265,7 +272,7 @@ impl SmoothLoss {
                 change += weight * (growths[i] - 1.0);
                 continue;
             }
-            let (continued, terms) = laws.continued(node, &tables[i]);
+            let (continued, terms) = laws.continued(&pieces[i], (node, x), &tables[i]);
             *work += 8 + 2 * terms;
             let log_change = continued.log_change(nodes.c, height, pieces[i].imaginary_scale());
             change += weight * (log_change - y * continued.angle).exp_m1();

@@ -38,7 +38,7 @@ const ROUNDINGS: f64 = 8.0 * f64::EPSILON;
 
 /// log E[e^{cℓ}] for which the mass that is missing follows from that of P. Below, 1 − Σ p_i loses digits next to E[e^{cℓ}]; above, all
 /// of P is less than the last bit of it.
-const COMPLETED: RangeInclusive<f64> = -0.5..=36.0;
+pub(crate) const COMPLETED: RangeInclusive<f64> = -0.5..=36.0;
 
 /// Outputs farther out than this, in σ, are not distinct numbers.
 const FARTHEST: f64 = 1e15;
@@ -152,6 +152,19 @@ impl SmoothLoss {
             }
         }
         Some(roots)
+    }
+
+    /// The law of P at the nodes of a panel.
+    pub(crate) fn points_of(&mut self, address: Address) -> Option<&PanelPoints> {
+        self.panel(address);
+        let Self {
+            pieces,
+            panels,
+            scratch,
+            ..
+        } = self;
+        let panel = panels.get_mut(&address)?;
+        Some(panel.points(&pieces[address.piece], scratch))
     }
 
     fn panel(&mut self, address: Address) -> &mut PiecePanel {

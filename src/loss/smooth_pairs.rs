@@ -160,6 +160,10 @@ impl PrivacyLoss for SmoothLoss {
         answer
     }
 
+    fn estimated_moments(&mut self, c: f64, log_tolerance: f64) -> TiltedMoments {
+        self.estimate(c).unwrap_or_else(|| self.moments(c, log_tolerance))
+    }
+
     fn tilted(&mut self, c: f64, log_tolerance: f64) -> Box<dyn TiltedLoss + '_> {
         Box::new(TiltedSmoothLoss::new(self, c, log_tolerance))
     }

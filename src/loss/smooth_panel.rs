@@ -142,7 +142,7 @@ pub(crate) struct TiltedPoints {
 }
 
 /// log of values up to which, and down to whose negative, they are not scaled.
-const UNSCALED: f64 = 600.0;
+pub(crate) const UNSCALED: f64 = 600.0;
 
 impl TiltedPoints {
     fn new(PanelPoints { points, masses }: &PanelPoints, c: f64) -> Self {
@@ -261,13 +261,14 @@ impl PiecePanel {
     }
 
     /// The losses at the nodes, and the weights of the rule there.
-    fn points(&mut self, piece: &Piece, scratch: &mut Scratch) -> &PanelPoints {
+    pub(crate) fn points(&mut self, piece: &Piece, scratch: &mut Scratch) -> &PanelPoints {
         let rule = GaussLegendre::get();
         let (centre, half_width) = (self.centre, self.half_width);
+        let log_half_width = half_width.ln();
         self.points.get_or_insert_with(|| {
             let at = |i: usize| {
                 let mut point = piece.point(centre + half_width * rule.nodes[i], scratch);
-                point.log_density += (rule.weights[i] * half_width).ln();
+                point.log_density += rule.log_weights[i] + log_half_width;
                 point
             };
             let points = std::array::from_fn(at);

@@ -24,6 +24,8 @@ pub(crate) struct GaussLegendre {
     pub nodes: [f64; NODES],
     /// Positive weights.
     pub weights: [f64; NODES],
+    /// Their logarithms.
+    pub log_weights: [f64; NODES],
 }
 
 impl GaussLegendre {
@@ -38,6 +40,7 @@ impl GaussLegendre {
         let mut rule = Self {
             nodes: [0.0; NODES],
             weights: [0.0; NODES],
+            log_weights: [0.0; NODES],
         };
         let n = NODES as f64;
         for i in 0..NODES {
@@ -54,6 +57,7 @@ impl GaussLegendre {
             }
             rule.nodes[i] = x;
             rule.weights[i] = 2.0 / ((1.0 - x * x) * derivative * derivative);
+            rule.log_weights[i] = rule.weights[i].ln();
         }
         rule
     }

@@ -204,8 +204,8 @@ fn nodes_of_little_weight_count_with_a_bound_that_is_nearly_attained() {
         let mut loss = SmoothLoss::new(vec![of], 0.0);
         let paths = vec![Path::above(height)];
         let nodes = loss.nodes(1.5, y, &paths, -20.0);
-        let laws = NodeLaws::new(&loss.pieces, &nodes);
-        let mut change = |negligible: f64| loss.log_decay((&nodes, &laws), y, &paths, negligible).exp_m1();
+        let mut laws = NodeLaws::new(nodes.outputs.len());
+        let mut change = |negligible: f64| loss.log_decay((&nodes, &mut laws), y, &paths, negligible).exp_m1();
         let exact = change(0.0);
         let mut added = 0.0f64;
         for negligible in [1e-6, 1e-3, 0.1] {
