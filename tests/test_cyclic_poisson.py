@@ -66,6 +66,20 @@ def test_a_banded_matrix_whose_columns_differ():
     assert not hs.privacy_curve(mechanism=mechanism, sampling=scheme, steps=12).tight
 
 
+def test_norms_that_differ_in_the_last_digit_count_as_often_as_they_occur():
+    """Columns scaled to norm 1 have norms next to 1, some of which have the same root in doubles."""
+    generator = np.random.default_rng(0)
+    array = np.tril(generator.uniform(0.1, 1.0, size=(48, 48)))
+    array -= np.tril(array, -4)
+    array /= np.sqrt((array**2).sum(axis=0))
+    mechanism = hs.CorrelatedNoise.from_matrix(array, noise_multiplier=1.0)
+    curve = hs.privacy_curve(mechanism=mechanism, sampling=SAMPLING, steps=48)
+    plain = hs.privacy_curve(noise_multiplier=1.0, sample_rate=0.08, steps=12)
+    assert curve.steps == 12
+    assert curve.epsilon(DELTA) == pytest.approx(plain.epsilon(DELTA), rel=1e-6)
+    assert curve.certify(delta=DELTA).verify()[0]
+
+
 def test_more_bands_than_parts_are_refused():
     with pytest.raises(hs.UnsupportedError, match="at most 3 bands"):
         hs.get_epsilon(delta=DELTA, mechanism=NOISE, sampling=hs.CyclicPoisson(0.1, cycle=3), steps=9)
