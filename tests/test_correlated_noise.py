@@ -170,6 +170,33 @@ def test_coefficients_and_columns_of_the_named_matrices():
     assert by_products.matrix(4).tolist() == given[:4, :4].tolist()
 
 
+def gaussian_delta(mu, epsilon):
+    """Delta of two Gaussians with noise 1 at the distance mu, in the precision of mpmath."""
+    above = [mpmath.erfc((epsilon / mu + side * mu / 2) / mpmath.sqrt(2)) / 2 for side in (-1, 1)]
+    return above[0] - mpmath.exp(epsilon) * above[1]
+
+
+def test_lower_ends_count_what_is_not_known_of_the_sensitivity():
+    """Far out, delta grows by hundreds of parts for one of the sensitivity, which sums have rounded."""
+    steps = 100_000
+    with mpmath.workdps(40):
+        coefficient, total, square = mpmath.mpf(1), mpmath.mpf(0), mpmath.mpf(0)
+        for t in range(steps):
+            total += coefficient
+            square += total**2
+            coefficient *= mpmath.mpf(2 * t + 1) / (2 * t + 2)
+        noise = float(mpmath.sqrt(square))
+        distance = mpmath.sqrt(square) / noise
+        run = {"mechanism": ROOT.with_noise(noise), "sampling": hs.FullBatch(), "steps": steps}
+        one = hs.privacy_curve(**run)
+        mixed = hs.privacy_curve(**run, adjacency="add") + hs.privacy_curve(**run, adjacency="remove")
+        for curve, mu in ((one, distance), (mixed, distance * mpmath.sqrt(2))):
+            for epsilon in (0.0, 1.0, 8.0, 20.0):
+                lower, upper = curve.bounds(epsilon=epsilon)
+                assert lower <= gaussian_delta(mu, epsilon) <= upper
+                assert upper <= lower * (1 + 1e-9)
+
+
 def test_a_million_steps_against_sums_of_high_precision():
     """The norm of a column in closed form: geometric sums, and sum_t a_t^2 with 50 digits."""
     steps = 10**6

@@ -82,9 +82,10 @@ class Equivalent(NamedTuple):
                 group_size=part.members,
                 adjacency=adjacency,
             )
-            attained = kind.pair.tight and self.attained
+            attained = kind.pair.tight and self.attained and noise < MOST_NOISE
+            most = noise_multiplier / part.least / ROUNDED_DOWN if attained else None
             source = f"{kind.pair.source}; {self.reason}"
-            pair = Pair(attained, source, of_whole_run=True, correlated=run)
+            pair = Pair(attained, source, of_whole_run=True, correlated=run, most_noise=most)
             kind = kind._replace(pair=pair)
             # Norms that differ in the last digit may have one noise.
             found[kind] = found.get(kind, 0) + part.times
