@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import hockeystick as hs
+from hockeystick._curves import equivalent_steps
 from hockeystick.accountants import GroupAccountant
 
 DELTA = 1e-5
@@ -78,6 +79,15 @@ def test_norms_that_differ_in_the_last_digit_count_as_often_as_they_occur():
     assert curve.steps == 12
     assert curve.epsilon(DELTA) == pytest.approx(plain.epsilon(DELTA), rel=1e-6)
     assert curve.certify(delta=DELTA).verify()[0]
+
+
+def test_lower_ends_are_those_of_the_part_that_has_all_upper_ends():
+    """Two parts of two columns: another part may have a larger lower end, but not the same data sets."""
+    upper = np.array([4.0, 3.9, 1.0, 1.0])
+    lower = np.array([3.5, 3.8, 0.9, 0.95])
+    parts, attained = equivalent_steps._one_part((lower, upper), cycle=2, turns=2, members=1)
+    assert attained
+    assert sorted(part.least**2 for part in parts) == pytest.approx([0.9, 3.5], rel=1e-14)
 
 
 def test_more_bands_than_parts_are_refused():
