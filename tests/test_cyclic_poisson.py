@@ -155,6 +155,29 @@ def test_the_overlap_is_needed():
 
 
 @pytest.mark.parametrize("members", [2, 3])
+def test_overlaps_of_stored_matrices_are_those_of_inner_products(members):
+    """Theorem 4 with the magnitudes of inner products, which signs make smaller than those of magnitudes."""
+    generator = np.random.default_rng(5)
+    array = np.tril(generator.normal(size=(15, 15)))
+    array -= np.tril(array, -5)
+    products = np.abs(array.T @ array)
+    rows = []
+    for step, row in enumerate(products):
+        parts = [row[part::5].sum() for part in range(5)]
+        own = parts.pop(step % 5)
+        rows.append(own + sum(sorted(parts, reverse=True)[: members - 1]))
+    curve = hs.privacy_curve(
+        mechanism=hs.CorrelatedNoise.from_matrix(array, noise_multiplier=6.0),
+        sampling=hs.CyclicPoisson(0.1, cycle=5),
+        steps=15,
+        group_size=members,
+    )
+    ((kind, count),) = curve.segments
+    assert count == 3
+    assert kind.noise <= 6.0 / math.sqrt(max(rows)) <= kind.noise * (1 + 1e-12)
+
+
+@pytest.mark.parametrize("members", [2, 3])
 def test_a_group_is_the_worst_of_its_placements(members):
     run = {"delta": DELTA, "mechanism": NOISE, "steps": 400, "group_size": members}
     together = hs.get_epsilon(sampling=hs.CyclicPoisson(0.08, cycle=4, members="together"), **run)
