@@ -228,6 +228,14 @@ def test_squares_are_rounded_outwards():
     assert not noise.overlaps(arb(3.1))
 
 
+@pytest.mark.parametrize(("lower", "upper"), [(0, 1), (2, 1)])
+def test_a_square_that_may_be_0_or_has_no_interval_is_refused(lower, upper, monkeypatch):
+    part = sensitivity.Part(stored_matrices.Square(lower, upper, 0, True), 1, 1)
+    monkeypatch.setattr(sensitivity, "parts_of", lambda run: [part])
+    with pytest.raises(RefusedError, match="not known to be above 0"):
+        plain({"adjacency": "add_remove", "steps": [entry({**ROOT, "steps": 7 + upper + lower}, FULL)]})
+
+
 # ---------------------------------------------------------------- turns
 
 
