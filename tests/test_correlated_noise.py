@@ -10,6 +10,8 @@ import numpy as np
 import pytest
 
 import hockeystick as hs
+from hockeystick._curves import composed_run
+from hockeystick._vocabulary import step_kinds
 from hockeystick.accountants import GroupAccountant, MonteCarloAccountant, RenyiGroupAccountant
 
 DELTA = 1e-5
@@ -168,6 +170,59 @@ def test_coefficients_and_columns_of_the_named_matrices():
     by_products = hs.CorrelatedNoise.from_products(lambda x: given @ x, 9)
     assert by_products == hs.CorrelatedNoise.from_matrix(given)
     assert by_products.matrix(4).tolist() == given[:4, :4].tolist()
+
+
+def gaussian_delta(mu, epsilon):
+    """Delta of two Gaussians with noise 1 at the distance mu, in the precision of mpmath."""
+    above = [mpmath.erfc((epsilon / mu + side * mu / 2) / mpmath.sqrt(2)) / 2 for side in (-1, 1)]
+    return above[0] - mpmath.exp(epsilon) * above[1]
+
+
+def test_lower_ends_count_what_is_not_known_of_the_sensitivity():
+    """Far out, delta grows by hundreds of parts for one of the sensitivity, which sums have rounded."""
+    steps = 100_000
+    with mpmath.workdps(40):
+        coefficient, total, square = mpmath.mpf(1), mpmath.mpf(0), mpmath.mpf(0)
+        for t in range(steps):
+            total += coefficient
+            square += total**2
+            coefficient *= mpmath.mpf(2 * t + 1) / (2 * t + 2)
+        noise = float(mpmath.sqrt(square))
+        distance = mpmath.sqrt(square) / noise
+        run = {"mechanism": ROOT.with_noise(noise), "sampling": hs.FullBatch(), "steps": steps}
+        one = hs.privacy_curve(**run)
+        mixed = hs.privacy_curve(**run, adjacency="add") + hs.privacy_curve(**run, adjacency="remove")
+        for curve, mu in ((one, distance), (mixed, distance * mpmath.sqrt(2))):
+            for epsilon in (0.0, 1.0, 8.0, 20.0):
+                lower, upper = curve.bounds(epsilon=epsilon)
+                assert lower <= gaussian_delta(mu, epsilon) <= upper
+                assert upper <= lower * (1 + 1e-9)
+
+
+def test_runs_for_lower_ends_count_all_steps_and_are_not_merged(monkeypatch):
+    run = {"mechanism": ROOT.with_noise(9.0), "sampling": hs.FullBatch(), "steps": 50}
+    ((kind, _),) = hs.privacy_curve(**run).segments
+    assert kind.noise < kind.pair.most_noise
+    less = kind._replace(noise=kind.noise * (1 - 1e-15))
+    (found,) = step_kinds.surely_attained({kind: 2, less: 3}).items()
+    assert found == (kind._replace(noise=kind.pair.most_noise), 5)
+    plain = hs.privacy_curve(noise_multiplier=2.0, sample_rate=0.1, steps=3)
+    assert step_kinds.surely_attained(dict(plain.segments)) is None
+    (step,) = dict(plain.segments)
+    schedule = hs.PrivacyCurve(
+        {step._replace(noise=2.0 + t / 200): 1 for t in range(200)}, "add_remove", 1e-6
+    )
+    # Merged schedules have one interval for both ends.
+    monkeypatch.setattr(composed_run, "MERGED_FROM", 1)
+    for curve, is_merged in ((schedule, True), (hs.privacy_curve(**run) + schedule, False)):
+        composed = composed_run.ComposedRun(dict(curve.segments), "add_remove", 1e-6)
+        assert (composed._of_schedules() is not None) == is_merged
+
+
+def test_more_noise_than_is_counted_is_not_said_to_be_attained():
+    for noise, is_tight in ((1e29, True), (1e31, False)):
+        run = {"mechanism": ROOT.with_noise(noise), "sampling": hs.FullBatch(), "steps": 10}
+        assert hs.privacy_curve(**run).tight == is_tight
 
 
 def test_a_million_steps_against_sums_of_high_precision():

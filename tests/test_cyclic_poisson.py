@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import hockeystick as hs
+from hockeystick._curves import equivalent_steps
 from hockeystick.accountants import GroupAccountant
 
 DELTA = 1e-5
@@ -64,6 +65,29 @@ def test_a_banded_matrix_whose_columns_differ():
     # No part need have all the longest columns: the bound takes the longest of each turn.
     assert max(by_part) * (1 - 1e-6) <= found < 1.25 * max(by_part)
     assert not hs.privacy_curve(mechanism=mechanism, sampling=scheme, steps=12).tight
+
+
+def test_norms_that_differ_in_the_last_digit_count_as_often_as_they_occur():
+    """Columns scaled to norm 1 have norms next to 1, some of which have the same root in doubles."""
+    generator = np.random.default_rng(0)
+    array = np.tril(generator.uniform(0.1, 1.0, size=(48, 48)))
+    array -= np.tril(array, -4)
+    array /= np.sqrt((array**2).sum(axis=0))
+    mechanism = hs.CorrelatedNoise.from_matrix(array, noise_multiplier=1.0)
+    curve = hs.privacy_curve(mechanism=mechanism, sampling=SAMPLING, steps=48)
+    plain = hs.privacy_curve(noise_multiplier=1.0, sample_rate=0.08, steps=12)
+    assert curve.steps == 12
+    assert curve.epsilon(DELTA) == pytest.approx(plain.epsilon(DELTA), rel=1e-6)
+    assert curve.certify(delta=DELTA).verify()[0]
+
+
+def test_lower_ends_are_those_of_the_part_that_has_all_upper_ends():
+    """Two parts of two columns: another part may have a larger lower end, but not the same data sets."""
+    upper = np.array([4.0, 3.9, 1.0, 1.0])
+    lower = np.array([3.5, 3.8, 0.9, 0.95])
+    parts, attained = equivalent_steps._one_part((lower, upper), cycle=2, turns=2, members=1)
+    assert attained
+    assert sorted(part.least**2 for part in parts) == pytest.approx([0.9, 3.5], rel=1e-14)
 
 
 def test_more_bands_than_parts_are_refused():
@@ -128,6 +152,29 @@ def test_the_overlap_is_needed():
         delta=DELTA, noise_multiplier=3.0 / math.sqrt(2.0), sampling=hs.FullBatch(), steps=40
     )
     assert without < truth
+
+
+@pytest.mark.parametrize("members", [2, 3])
+def test_overlaps_of_stored_matrices_are_those_of_inner_products(members):
+    """Theorem 4 with the magnitudes of inner products, which signs make smaller than those of magnitudes."""
+    generator = np.random.default_rng(5)
+    array = np.tril(generator.normal(size=(15, 15)))
+    array -= np.tril(array, -5)
+    products = np.abs(array.T @ array)
+    rows = []
+    for step, row in enumerate(products):
+        parts = [row[part::5].sum() for part in range(5)]
+        own = parts.pop(step % 5)
+        rows.append(own + sum(sorted(parts, reverse=True)[: members - 1]))
+    curve = hs.privacy_curve(
+        mechanism=hs.CorrelatedNoise.from_matrix(array, noise_multiplier=6.0),
+        sampling=hs.CyclicPoisson(0.1, cycle=5),
+        steps=15,
+        group_size=members,
+    )
+    ((kind, count),) = curve.segments
+    assert count == 3
+    assert kind.noise <= 6.0 / math.sqrt(max(rows)) <= kind.noise * (1 + 1e-12)
 
 
 @pytest.mark.parametrize("members", [2, 3])

@@ -108,6 +108,15 @@ def test_other_claims_and_other_steps_beside():
         assert certificate.claims[0]["epsilon"] == pytest.approx((curve + other).epsilon(DELTA), rel=1e-5)
 
 
+def test_runs_beside_laplace_noise_are_certified_on_a_lattice():
+    run = {"mechanism": MATRICES["toeplitz"], "sampling": hs.CyclicPoisson(0.05, cycle=4), "steps": 47}
+    curve = hs.privacy_curve(**run) + hs.privacy_curve(mechanism=hs.Laplace(8.0), sample_rate=0.1, steps=3)
+    certificate = curve.certify(epsilon=0.5)
+    assert certificate.verify()[0]
+    assert json.loads(certificate.to_json())["witness"]["remove"]["method"] == "lattice"
+    assert certificate.claims[0]["at_most"] == pytest.approx(curve.delta(0.5), rel=1e-4)
+
+
 def test_processes_share_the_sums_with_the_same_result():
     run = {"mechanism": MATRICES["toeplitz"], "sampling": hs.CyclicPoisson(0.05, cycle=4), "steps": 47}
     certificate = hs.privacy_curve(**run).certify(delta=DELTA)

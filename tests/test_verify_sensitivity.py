@@ -7,7 +7,19 @@ from fractions import Fraction
 
 import pytest
 from flint import arb, ctx
-from sensitivity_by_sets import BANDED, FULL, ROOT, SIGNED, TURNS, both_ends, entry, gram, matrix, random_run
+from sensitivity_by_sets import (
+    BANDED,
+    FULL,
+    ROOT,
+    SIGNED,
+    TURNS,
+    both_ends,
+    entry,
+    gram,
+    matrix,
+    random_run,
+    sets_of_steps,
+)
 
 import hockeystick as hs
 from hockeystick_verify import RefusedError, sensitivity, stored_matrices
@@ -126,6 +138,63 @@ def test_a_hull_is_needed():
         assert attained == (steps <= 64)
 
 
+@pytest.mark.parametrize("name", ["root", "signs", "rows"])
+def test_more_batches_than_steps_are_as_many_as_steps(name):
+    rows = [[1.0], [-0.5, 1.0], [0.25, 0.5, 0.5], [0.0, 0.25, 0.5, 2.0]]
+    mechanism = {
+        "root": {**ROOT, "steps": 4},
+        "signs": {**SIGNED, "steps": 4},
+        "rows": {"form": "matrix", "rows": rows, "steps": 4},
+    }[name]
+    for scheme, period in (
+        ({"name": "fixed_order"}, "batches"),
+        ({"name": "fixed_order", "members": "apart"}, "batches"),
+        ({"name": "minimum_separation"}, "separation"),
+        ({"name": "cyclic_poisson", "sample_rate": 0.1}, "cycle"),
+        ({"name": "cyclic_poisson", "sample_rate": 0.1, "members": "apart"}, "cycle"),
+    ):
+        for size in (1, 3):
+            every = [derived(mechanism, {**scheme, period: places}, size) for places in (4, 5, 9, 10**12)]
+            assert all(parts == every[0] for parts in every), (scheme, size)
+
+
+def test_all_steps_next_to_each_other_are_a_full_batch():
+    """Of a stored matrix with more sets of steps than are enumerated."""
+    draw = random.Random(2)
+    rows = [[draw.uniform(0, 1) for _ in range(s)] + [1.0] for s in range(20)]
+    mechanism = {"form": "matrix", "rows": rows, "steps": 20}
+    found = square(mechanism, {"name": "minimum_separation", "separation": 1})
+    assert found == square(mechanism, FULL)
+    assert found[2]
+
+
+def test_bounds_over_batches_of_stored_matrices_are_not_attained():
+    """Two parts of a record each that overlap, of three: the best rows belong to different pairs."""
+    draw = random.Random(4)
+    rows = [[draw.uniform(0, 1) for _ in range(s)] + [1.0] for s in range(40)]
+    mechanism = {"form": "matrix", "rows": rows, "steps": 40}
+    scheme = {"name": "fixed_order", "batches": 40, "members": "apart"}
+    assert square(mechanism, scheme, 2)[2]
+    assert not square(mechanism, scheme, 20)[2]
+    assert square(mechanism, scheme, 40)[2]
+
+
+@pytest.mark.parametrize(("steps", "separation", "most"), [(7, 1, 7), (7, 2, 4), (8, 3, 2), (5, 9, 1)])
+def test_numbers_of_sets_are_those_of_enumeration(steps, separation, most):
+    scheme = {"name": "minimum_separation", "separation": separation, "participations": most}
+    every = sets_of_steps(scheme, steps)
+    assert stored_matrices.number_of_sets(steps, separation, most) == len(every)
+
+
+@pytest.mark.parametrize(("members", "enumerated"), [(2, 32), (3, 32), (3, 0)])
+def test_maxima_over_batches_keep_both_ends(members, enumerated, monkeypatch):
+    monkeypatch.setattr(stored_matrices, "MOST_ENUMERATED", enumerated)
+    lower = [[4, 1, 2], [1, 5, 3], [2, 3, 6]]
+    upper = [[each + 1 for each in row] for row in lower]
+    ends = {2: (5 + 6 + 2 * 3, 6 + 7 + 2 * 4), 3: (27, 36)}[members]
+    assert stored_matrices.largest_of_apart(lower, upper, members) == (*ends, True)
+
+
 @pytest.mark.parametrize("form", ["prefix_sum_root", "lambda_cgd", "blt"])
 def test_long_runs_agree_with_the_engine(form):
     numbers = {"lambda_cgd": {"correlation": 0.99}, "blt": {"scales": [0.1, 0.2], "decays": [0.999, 0.9]}}
@@ -157,6 +226,14 @@ def test_squares_are_rounded_outwards():
     assert noise.contains(2)
     assert noise.contains(3)
     assert not noise.overlaps(arb(3.1))
+
+
+@pytest.mark.parametrize(("lower", "upper"), [(0, 1), (2, 1)])
+def test_a_square_that_may_be_0_or_has_no_interval_is_refused(lower, upper, monkeypatch):
+    part = sensitivity.Part(stored_matrices.Square(lower, upper, 0, True), 1, 1)
+    monkeypatch.setattr(sensitivity, "parts_of", lambda run: [part])
+    with pytest.raises(RefusedError, match="not known to be above 0"):
+        plain({"adjacency": "add_remove", "steps": [entry({**ROOT, "steps": 7 + upper + lower}, FULL)]})
 
 
 # ---------------------------------------------------------------- turns
@@ -284,11 +361,13 @@ def test_runs_that_are_not_covered_are_refused_by_name(name):
 def test_replaced_members_in_any_parts_are_refused_and_those_of_one_part_are_not():
     for members in ("together", "apart", "any"):
         run = {"adjacency": "replace", "steps": [entry(BANDED, {**TURNS, "members": members}, 2)]}
-        if members == "any":
-            with pytest.raises(RefusedError, match="replaced records of a group in any parts"):
-                plain(run)
-        else:
-            plain(run)
+        mixed = {"adjacency": "mixed", "steps": [{**run["steps"][0], "adjacency": "replace"}]}
+        for each in (run, mixed):
+            if members == "any":
+                with pytest.raises(RefusedError, match="replaced records of a group in any parts"):
+                    plain(each)
+            else:
+                plain(each)
 
 
 BIG = 10**12
@@ -303,6 +382,7 @@ HOSTILE = {
         {**ROOT, "steps": 1400}, {"name": "fixed_order", "batches": 1400, "members": "apart"}, 3
     ),
     "magnitudes": entry({"form": "toeplitz", "coefficients": [1.0, -0.5] * 2048, "steps": 4096}, FULL),
+    "a root in one turn": entry({**ROOT, "steps": BIG}, {**TURNS, "cycle": BIG}),
     "overlaps": entry(
         {"form": "toeplitz", "coefficients": [1.0] * 4096, "steps": BIG}, {**TURNS, "cycle": 4096}, 2
     ),
@@ -321,6 +401,20 @@ def test_work_is_bounded_over_all_entries():
     steps = [entry({**ROOT, "steps": 60_000 + each}, FULL) for each in range(64)]
     with pytest.raises(RefusedError, match="products together"):
         plain({"adjacency": "add_remove", "steps": steps})
+
+
+def test_work_is_bounded_over_all_stored_matrices():
+    rows = [[1.0] * (s + 1) for s in range(64)]
+    steps = [
+        entry(
+            {"form": "matrix", "rows": rows, "steps": 64},
+            {"name": "minimum_separation", "separation": 3, "participations": most},
+        )
+        for most in range(1, 9)
+    ]
+    with pytest.raises(RefusedError, match="products together"):
+        plain({"adjacency": "add_remove", "steps": steps})
+    plain({"adjacency": "add_remove", "steps": steps[:7]})
 
 
 def test_what_is_affordable_takes_some_seconds_at_most():

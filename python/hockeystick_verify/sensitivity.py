@@ -184,7 +184,7 @@ def matrix_of(mechanism: Object, steps: int) -> Toeplitz | Stored:
     decays = [double(each, "a decay", 0.0, 1.0) for each in given]
     is_lasting = any(s > 0.0 and d > 0.0 for s, d in zip(scales, decays, strict=True))
     bands = steps if is_lasting else min(2 if any(scales) else 1, steps)
-    is_falling = bands == 1 or sum(map(Fraction, scales)) <= 1
+    is_falling = sum(map(Fraction, scales)) <= 1
     return Toeplitz(form, (*scales, *decays), bands, is_falling, True)
 
 

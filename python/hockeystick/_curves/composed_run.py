@@ -44,12 +44,13 @@ class ComposedRun:
         return lower, upper
 
     def composition(self) -> _core.Composition:
-        """Return the run in the core; where it was rounded, the one that leaks no less."""
+        """Return the run in the core; where it, or noise, was rounded, the one that leaks no less."""
         if self._composition is None:
-            rounded = coarsened(self._steps)
-            if rounded is not None:
-                self._less = self._in_core(rounded[1])
-            self._composition = self._in_core(self._steps if rounded is None else rounded[0])
+            more, less = coarsened(self._steps) or (self._steps, None)
+            less = step_kinds.surely_attained(less or self._steps) or less
+            if less is not None:
+                self._less = self._in_core(less)
+            self._composition = self._in_core(more)
         return self._composition
 
     def core_segments(self) -> list[Segment]:
@@ -67,7 +68,8 @@ class ComposedRun:
 
     def _of_schedules(self) -> _core.Composition | None:
         """Return the run of very many kinds with its noise schedules merged; None where that is no help."""
-        if not self._is_merged and len(self._steps) >= MERGED_FROM:
+        many = len(self._steps) >= MERGED_FROM and step_kinds.surely_attained(self._steps) is None
+        if not self._is_merged and many:
             segments = step_kinds.for_core(self._steps)
             self._merged = _core.Composition.merged(segments, self._adjacency, self._tolerance)
         self._is_merged = True

@@ -82,10 +82,13 @@ class Equivalent(NamedTuple):
                 group_size=part.members,
                 adjacency=adjacency,
             )
-            attained = kind.pair.tight and self.attained
+            attained = kind.pair.tight and self.attained and noise < MOST_NOISE
+            most = noise_multiplier / part.least / ROUNDED_DOWN if attained else None
             source = f"{kind.pair.source}; {self.reason}"
-            pair = Pair(attained, source, of_whole_run=True, correlated=run)
-            found[kind._replace(pair=pair)] = part.times
+            pair = Pair(attained, source, of_whole_run=True, correlated=run, most_noise=most)
+            kind = kind._replace(pair=pair)
+            # Norms that differ in the last digit may have one noise.
+            found[kind] = found.get(kind, 0) + part.times
         return found
 
 
@@ -203,12 +206,15 @@ def _one_part(
     """Return the norms of the columns of the worst part, largest first; and whether one part has them all."""
     lower, upper = (_by_turns(ends, cycle, turns) for ends in squares)
     worst = upper.max(axis=1)
-    attained = bool(np.any(np.all(upper == worst[:, None], axis=0)))
+    has_all = np.all(upper == worst[:, None], axis=0)
+    attained = bool(np.any(has_all))
+    # Lower ends are those of one part, which has all of the steps.
+    surely = lower[:, has_all.argmax()] if attained else lower.max(axis=1)
     norms, counts = np.unique(worst, return_counts=True)
     parts = []
     for norm, count in zip(norms.tolist(), counts.tolist(), strict=True):
         if norm > 0.0:
-            least = float(lower.max(axis=1)[worst == norm].min())
+            least = float(surely[worst == norm].min())
             roots = math.nextafter(math.sqrt(norm), math.inf), math.nextafter(math.sqrt(least), 0.0)
             parts.append(Part(*roots, count, members))
     return tuple(parts), attained

@@ -56,7 +56,7 @@ class MixedCurve(Certifiable, CurveAnswers):
     (['add', 'remove'], 2, 1e-06)
     """
 
-    __slots__ = ("_composed", "_parts", "_tolerance")
+    __slots__ = ("_composed", "_less", "_parts", "_tolerance")
     __array_ufunc__ = None
     """Leaves ``numpy.int64(3) * curve`` to this class."""
 
@@ -66,6 +66,7 @@ class MixedCurve(Certifiable, CurveAnswers):
         self._parts = {adjacency: dict(steps) for adjacency, steps in sorted(parts.items())}
         self._tolerance = tolerance
         self._composed: _core.Composition | None = None
+        self._less: _core.Composition | None = None
         kinds = sum(map(len, self._parts.values()))
         require(kinds <= MOST_EXACT, "steps", f"{kinds} kinds", f"at most {MOST_EXACT} kinds of steps")
 
@@ -125,7 +126,13 @@ class MixedCurve(Certifiable, CurveAnswers):
         >>> f"{lower:.4f} {upper:.4f}"
         '0.1049 0.1049'
         """
-        return both_ends(delta, epsilon, lambda unknown, at: getattr(self._run, unknown)(at), self._tolerance)
+        return both_ends(delta, epsilon, self._both_ends, self._tolerance)
+
+    def _both_ends(self, unknown: str, questions: Floats) -> tuple[Floats, Floats]:
+        lower, upper = getattr(self._run, unknown)(questions)
+        if self._less is not None:
+            lower = np.minimum(getattr(self._less, unknown)(questions)[0], upper)
+        return lower, upper
 
     def _lower_beta(self, alpha: Floats) -> Floats:
         return entries_answered_once(alpha, self._run.beta)
@@ -249,9 +256,15 @@ class MixedCurve(Certifiable, CurveAnswers):
     def _run(self) -> _core.Composition:
         """The run in the core, made when the first question is asked."""
         if self._composed is None:
-            parts = [(step_kinds.for_core(steps), adjacency) for adjacency, steps in self._parts.items()]
-            self._composed = _core.Composition.of_parts(parts, self._tolerance)
+            self._composed = self._in_core(self._parts)
+            less = {way: step_kinds.surely_attained(steps) for way, steps in self._parts.items()}
+            if any(less.values()):
+                self._less = self._in_core({way: less[way] or steps for way, steps in self._parts.items()})
         return self._composed
+
+    def _in_core(self, parts: dict[str, Steps]) -> _core.Composition:
+        given = [(step_kinds.for_core(steps), adjacency) for adjacency, steps in parts.items()]
+        return _core.Composition.of_parts(given, self._tolerance)
 
 
 def _rows(adjacency: str, segments: tuple[tuple[StepKind, int], ...]) -> list[tuple[str, ...]]:

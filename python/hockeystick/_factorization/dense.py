@@ -143,7 +143,7 @@ class Dense:
 
         Parts are the columns of one remainder modulo `cycle`; rounded up. Needs bands <= cycle.
         """
-        magnitudes = Gram(np.abs(self.leading(steps))).upper
+        magnitudes = Gram(self.leading(steps)).upper
         by_part = np.zeros((steps, cycle))
         for part in range(min(cycle, steps)):
             by_part[:, part] = magnitudes[:, part::cycle].sum(axis=1)

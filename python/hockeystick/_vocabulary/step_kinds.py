@@ -169,6 +169,18 @@ def for_core(steps: dict[StepKind, int]) -> list[Segment]:
     return [(kind.noise, kind.draw, kind.group, count) for kind, count in in_order(steps)]
 
 
+def surely_attained(steps: dict[StepKind, int]) -> dict[StepKind, int] | None:
+    """Return a run for its lower ends, if the noise of some steps was rounded down; None if of none."""
+    if all(kind.pair.most_noise is None for kind in steps):
+        return None
+    found: dict[StepKind, int] = {}
+    for kind, count in steps.items():
+        noise = kind.noise if kind.pair.most_noise is None else kind.pair.most_noise
+        less = kind._replace(noise=noise)
+        found[less] = found.get(less, 0) + count
+    return found
+
+
 def _noise_in_words(noise: float | Mechanism) -> str:
     if isinstance(noise, AdaptiveClipping):
         return f"AdaptiveClipping({noise.noise_multiplier:g}, {noise.count_noise:g})"

@@ -68,6 +68,8 @@ class Pair(NamedTuple):
     """The step that it stands for, where that is a single one."""
     correlated: CorrelatedRun | None = None
     """The run with correlated noise of which it is a part, unless its matrix is large."""
+    most_noise: float | None = None
+    """Noise with which the step is surely attained, where its own was rounded down with a sensitivity."""
 
 
 def _tight(source: str) -> Pair:

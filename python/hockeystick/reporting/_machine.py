@@ -1,4 +1,7 @@
-"""A report for programs: what registries of deployments ask for, and what no accountant can see."""
+"""A report for programs: what registries of deployments ask for, and what no accountant can see.
+
+`registry` has the fields of the public registry of deployments, and `hazards` the terms of NIST SP 800-226.
+"""
 
 from __future__ import annotations
 
@@ -10,22 +13,10 @@ from hockeystick._core import __version__
 from hockeystick._guarantees.guarantee import warnings_left_out
 from hockeystick.reporting._certified import fields_of
 from hockeystick.reporting._contents import Question, facts_of
+from hockeystick.reporting._hazards import SOURCE, UNSEEN, delta_in_words, hazards_of
+from hockeystick.reporting._registry import entry_of
 
 FORMAT, VERSION = "hockeystick-report", 1
-
-UNSEEN = (
-    ("dataset_size_is_public", "Is the number of records public? Rates that are computed from it reveal it."),
-    ("normaliser_is_public", "Is the sum divided by a public number, not by the size of the batch?"),
-    ("sampler_is_as_described", "Did the loader draw batches in the way stated under sampling?"),
-    ("clipping_is_as_described", "Was every record clipped to the norm that noise is relative to?"),
-    ("noise_is_exact", "Has the sampler of noise no floating-point artefacts, and a secure generator?"),
-    ("tuning_is_counted", "Were hyper-parameters chosen without the data, or are tuning runs composed too?"),
-    ("augmentation_is_per_record", "Are augmented copies of a record one record to clipping and sampling?"),
-    ("preprocessing_is_public", "Were vocabularies, statistics and filters computed without the data?"),
-    ("unit_is_the_person", "Does one person have no more records than the unit of the guarantee?"),
-    ("other_releases", "Are all releases from the same data composed with this one?"),
-)  # fmt: skip
-"""Questions that no accountant can answer. Each answer is yours, and null until `details` has it."""
 
 
 def to_json(question: Question) -> str:
@@ -74,9 +65,12 @@ def to_json(question: Question) -> str:
                 "arithmetic": "epsilon counts the rounding of the accountant, not that of the run",
                 "composition": "of all steps that are listed, adaptively",
                 "unit_of_privacy": facts.unit,
-                "delta_and_records": _delta_in_words(question),
+                "delta_and_records": delta_in_words(question),
                 "assumptions_an_accountant_cannot_see": unseen,
+                "source": SOURCE,
+                "terms": hazards_of(question, facts),
             },
+            "registry": entry_of(question, facts),
         }
         found["deployment"]["details"] = details
     return json.dumps(found, indent=1, allow_nan=False, default=str) + "\n"
@@ -84,12 +78,3 @@ def to_json(question: Question) -> str:
 
 def _finite(value: float | None) -> float | None:
     return value if value is not None and math.isfinite(value) else None
-
-
-def _delta_in_words(question: Question) -> str:
-    size = question.dataset_size
-    if size is None:
-        return "the number of records is not known to this report"
-    if question.delta * size < 1.0:
-        return f"delta is below 1/{size}"
-    return f"delta is NOT below 1/{size}: a mechanism that publishes a record may satisfy it"
