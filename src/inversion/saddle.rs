@@ -41,6 +41,8 @@ pub(crate) const MAX_LOG_DELTA: f64 = -1.5;
 pub(crate) struct Saddle {
     /// c.
     pub(crate) c: f64,
+    /// A(c), without its error.
+    pub(crate) log_moment: f64,
     /// ε.
     pub(crate) epsilon: f64,
     /// Approximate log δ(ε).
@@ -54,7 +56,7 @@ pub(crate) struct Saddle {
 pub(crate) struct Node {
     /// The tilt, the ε of which it is the saddle point, and approximately its log δ.
     pub(crate) saddle: Saddle,
-    /// A bound on the moment at this tilt.
+    /// A bound on the moment at this tilt; infinite where the moments are estimates.
     pub(crate) bound: MomentBound,
 }
 
@@ -112,6 +114,7 @@ fn of_total(total: &Total, c: f64) -> Saddle {
     let log_delta = at_saddle - (c * (c + 1.0)).abs().ln() - 0.5 * (2.0 * PI * curvature).ln();
     Saddle {
         c,
+        log_moment: total.log_moment.value,
         epsilon,
         log_delta,
         width: curvature.sqrt(),
@@ -229,7 +232,7 @@ fn confirmed(segments: &mut [Segment], estimate: &Saddle) -> Option<Saddle> {
 }
 
 /// Whether an estimate is so good that a search by estimates is as good as one by certified moments.
-fn agree(estimate: &Saddle, certified: &Saddle) -> bool {
+pub(crate) fn agree(estimate: &Saddle, certified: &Saddle) -> bool {
     (estimate.epsilon - certified.epsilon).abs() <= AGREEMENT * certified.width
         && (estimate.log_delta - certified.log_delta).abs() <= AGREEMENT
 }

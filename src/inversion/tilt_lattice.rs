@@ -36,14 +36,15 @@ pub(crate) struct Cell {
     /// j.
     pub(crate) place: i32,
     pub(crate) low: Node,
+    /// Perhaps an estimate: the contour is at the lower tilt.
     pub(crate) high: Node,
 }
 
 impl Cell {
     /// log of the factor that a contour at the lower tilt loses at the upper end of the cell.
     pub(crate) fn log_loss(&self) -> f64 {
-        let last = self.high.saddle.epsilon;
-        (self.low.bound.log_above(last) - self.high.bound.log_above(last)).max(0.0)
+        let (low, high) = (self.low.saddle, self.high.saddle);
+        (low.log_moment - high.log_moment + (high.c - low.c) * high.epsilon).max(0.0)
     }
 
     /// Whether one contour serves the cell: not where moments explode between its tilts, so that it reaches far out.
@@ -102,11 +103,10 @@ impl TiltLattice {
             Some(place) => place,
             None => place_below(saddle::upper_guess(segments, epsilon)?),
         };
-        let place = self.find(segments, start, |saddle| {
+        self.find(segments, start, |saddle| {
             let gap = epsilon - saddle.epsilon;
             (gap, gap / (saddle.c * saddle.width.powi(2)))
-        })?;
-        self.cell_at(segments, place)
+        })
     }
 
     /// The cell of the ε whose δ is about e^`log_delta`, likewise.
@@ -119,19 +119,9 @@ impl TiltLattice {
             Some(place) => place,
             None => place_below(saddle::guess_for_log_delta(segments, target)?),
         };
-        let place = self.find(segments, start, |saddle| {
+        self.find(segments, start, |saddle| {
             let gap = saddle.log_delta - target;
             (gap, gap / (saddle.c * saddle.width).powi(2))
-        })?;
-        self.cell_at(segments, place)
-    }
-
-    fn cell_at(&mut self, segments: &mut [Segment], place: i32) -> Option<Cell> {
-        self.start = Some(place);
-        Some(Cell {
-            place,
-            low: self.node(segments, place)?,
-            high: self.node(segments, place + 1)?,
         })
     }
 
@@ -147,32 +137,70 @@ impl TiltLattice {
         node
     }
 
-    /// The last place at which a gap that falls along the lattice is not negative: by estimates, if certified moments there and at the next
-    /// place confirm it, else by certified moments alone. `None`, too, for a cell that is far from narrow by estimates.
-    fn find(&mut self, segments: &mut [Segment], start: i32, gap: impl Fn(&Saddle) -> (f64, f64)) -> Option<i32> {
+    /// The cell from the last place at which a gap that falls along the lattice is not negative: by estimates, if certified moments there agree
+    /// with them, else by certified moments alone. `None`, too, for a cell that is far from narrow by estimates.
+    fn find(&mut self, segments: &mut [Segment], start: i32, gap: impl Fn(&Saddle) -> (f64, f64)) -> Option<Cell> {
+        let cell = match self.find_by_estimates(segments, start, &gap) {
+            Estimated::Cell(cell) => cell,
+            Estimated::Wide => return None,
+            Estimated::Nothing => {
+                let place = last_place(start, &gap, |place| self.node(segments, place))?;
+                Cell {
+                    place,
+                    low: self.node(segments, place)?,
+                    high: self.node(segments, place + 1)?,
+                }
+            }
+        };
+        self.start = Some(cell.place);
+        Some(cell)
+    }
+
+    fn find_by_estimates(
+        &mut self,
+        segments: &mut [Segment],
+        start: i32,
+        gap: impl Fn(&Saddle) -> (f64, f64),
+    ) -> Estimated {
         let mut estimates = FxHashMap::default();
-        let first = saddle::node(segments, tilt_at(start), Total::estimated);
-        if first.is_none_or(|node| node.bound.log_moment.is_finite()) {
-            return last_place(start, &gap, |place| self.node(segments, place)); // these are no estimates
-        }
         let mut estimated = |place: i32| {
             *estimates
                 .entry(place)
                 .or_insert_with(|| saddle::node(segments, tilt_at(place), Total::estimated))
         };
-        let found = last_place(start, &gap, &mut estimated);
-        if let Some(place) = found
-            && let (Some(low), Some(high)) = (estimated(place), estimated(place + 1))
-            && high.saddle.width > CLEARLY * MAX_WIDENING * low.saddle.width
-        {
-            return None;
+        let first = estimated(start);
+        let is_certified = first.is_none_or(|node| node.bound.log_moment.is_finite());
+        let found = if is_certified {
+            None
+        } else {
+            last_place(start, &gap, &mut estimated)
+        };
+        let Some(place) = found else {
+            return Estimated::Nothing;
+        };
+        let (Some(below), Some(high)) = (estimated(place), estimated(place + 1)) else {
+            return Estimated::Nothing;
+        };
+        if high.saddle.width > CLEARLY * MAX_WIDENING * below.saddle.width {
+            return Estimated::Wide;
         }
-        let mut is_before_root = |place| Some(gap(&self.node(segments, place)?.saddle).0 >= 0.0);
-        let is_confirmed =
-            |place: &i32| is_before_root(*place) == Some(true) && is_before_root(place + 1) == Some(false);
-        let found = found.filter(is_confirmed);
-        found.or_else(|| last_place(start, &gap, |place| self.node(segments, place)))
+        match self.node(segments, place) {
+            Some(low) if saddle::agree(&below.saddle, &low.saddle) && gap(&low.saddle).0 >= 0.0 => {
+                Estimated::Cell(Cell { place, low, high })
+            }
+            _ => Estimated::Nothing,
+        }
     }
+}
+
+/// What estimates say of a cell.
+enum Estimated {
+    /// This one, with a certified lower tilt.
+    Cell(Cell),
+    /// No contour serves the cell.
+    Wide,
+    /// There are no estimates, or they are no good.
+    Nothing,
 }
 
 /// The last place at which a gap that falls along the lattice is not negative. `gap` also says how far its root is in log c, as far as
