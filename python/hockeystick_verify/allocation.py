@@ -188,7 +188,7 @@ def moments_of_others(found: Others, witness: Object, line: Line) -> tuple[list[
     return total, end
 
 
-@lru_cache(maxsize=1)
+@lru_cache(maxsize=2)
 def transforms(text: str, _precision: int) -> tuple[arb, list[acb], arb]:
     """Spacing, E[e^(z loss)] on the line for a removed record, and a bound beyond it.
 
@@ -234,7 +234,7 @@ class Rays(NamedTuple):
     terms: int
 
 
-@lru_cache(maxsize=1)
+@lru_cache(maxsize=2)
 def rays(text: str, _precision: int) -> Rays:
     """Read the rules of a witness, and refuse those that ask for more than is computed."""
     run, added, witness = json.loads(text)

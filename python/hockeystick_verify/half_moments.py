@@ -16,8 +16,8 @@ LARGEST_NODES, LARGEST_OUTPUTS = 10**5, 10**4
 LARGEST_ORDER = 8
 ZERO_BALL = arb(0)
 FACTORIALS = [math.factorial(m) for m in range(LARGEST_ORDER + 1)]
-CHUNK = 64
-"""Nodes that are summed together."""
+CHUNK, CHUNKS = 64, 16
+"""Fewest nodes that are summed together, and most parts of a ray: each part has a sum for all points."""
 
 
 class Allocation(NamedTuple):
@@ -168,12 +168,12 @@ def powers_of_series(rule: Rule, allocation: Allocation, places: range) -> list[
 
 def starts(rule: Rule) -> range:
     """First nodes of the parts that are summed together."""
-    return range(0, rule.nodes, CHUNK)
+    return range(0, rule.nodes, max(CHUNK, -(-rule.nodes // CHUNKS)))
 
 
 def some_of_ray(allocation: Allocation, rule: Rule, spacing: arb, terms: int, start: int) -> list[acb]:
     """Sum some nodes of the ray for the half moments at all points of the line (V14, 2)."""
-    places = range(start, min(start + CHUNK, rule.nodes))
+    places = range(start, min(start + starts(rule).step, rule.nodes))
     logs = [acb(rule.start + i * rule.spacing, rule.angle) for i in places]
     scale = math.factorial(rule.order) * rule.spacing
     series = powers_of_series(rule, allocation, places)
