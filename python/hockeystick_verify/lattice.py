@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import math
+from fractions import Fraction
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -25,8 +26,9 @@ from hockeystick_verify.checker import (
     whole,
 )
 from hockeystick_verify.dealt_lattice import Dealt, cells_of_epoch, epochs_of_step, is_dealt, work_of
+from hockeystick_verify.large_groups import LARGEST_SHIFT
 from hockeystick_verify.parallel import mapped, stage
-from hockeystick_verify.parts import Atom, Part, Step, steps_in_parts
+from hockeystick_verify.parts import Atom, Part, Step, steps_in_parts, up_to
 from hockeystick_verify.variants import refuse_alike
 
 LARGEST_POINTS = 1 << 19
@@ -41,6 +43,7 @@ EXACT = 4e-15
 """How much a loss may be beyond the bounds of its cell, relative to the largest: nodes are doubles."""
 
 
+NOTHING = arb(0)
 Masses = dict[int, arb]
 """Probability under P by place on the lattice."""
 
@@ -57,6 +60,10 @@ class Grid(NamedTuple):
     coarser: list[int]
     dealt: object = None
     """Numbers of the witness for an epoch of dealt batches."""
+    lost: arb = NOTHING
+    """What P loses by shifts that are left out."""
+    is_sharp: bool = True
+    """Whether there is a lower law: not of an epoch, nor where Q loses shifts."""
 
     def at(self, i: int) -> arb:
         """Loss of a place."""
@@ -104,11 +111,11 @@ def cells_of_job(job: tuple[str, int, int, bool]) -> list[Cell]:
 
 
 def cells(text: str) -> dict[tuple[int, bool], list[Cell]]:
-    """Cells of every kind of step, for the upper law and for the lower one, which an epoch does not have."""
+    """Cells of every kind of step, for the upper law and for the lower one, which not all have."""
     jobs = [
         (text, kind, place, half)
-        for kind, ((step, _), _) in enumerate(prepared(text, ctx.prec))
-        for half in ((False,) if isinstance(step, Dealt) else (False, True))
+        for kind, ((step, _), grid) in enumerate(prepared(text, ctx.prec))
+        for half in ((False, True) if grid.is_sharp else (False,))
         for place in range(1 if isinstance(step, Dealt) else len(step))
     ]
     found: dict[tuple[int, bool], list[Cell]] = {}
@@ -289,7 +296,8 @@ def prepared(text: str, _precision: int) -> Prepared:
     spacing = number(witness["spacing"], "spacing", 1e-12, 1e6)
     given, found, work = items(witness["kinds"], "kinds", len(steps), len(steps)), [], 0
     for entry, (step, count) in zip(given, steps, strict=True):
-        entry = fields(entry, "a kind", "start ranges coarser", "dealt" if isinstance(step, Dealt) else "")
+        optional = "dealt" if isinstance(step, Dealt) else "largest_shift"
+        entry = fields(entry, "a kind", "start ranges coarser", optional)
         start, ranges = number(entry["start"], "start", -1e6, 1e6), []
         for each in items(entry["ranges"], "ranges", 0, 128):
             first, last, stride = items(each, "a range", 3, 3)
@@ -297,6 +305,10 @@ def prepared(text: str, _precision: int) -> Prepared:
             whole(last, "last", first, LARGEST_INDEX)
             ranges.append((first, last, whole(stride, "stride", 1, LARGEST_INDEX)))
         sizes: list[int] = []
+        lost, is_sharp = NOTHING, not isinstance(step, Dealt)
+        if "largest_shift" in entry and not isinstance(step, Dealt):
+            number(entry["largest_shift"], "largest_shift", 0.0, LARGEST_SHIFT)
+            step, lost, is_sharp = up_to(step, Fraction(entry["largest_shift"]))
         if isinstance(step, Dealt):
             work += work_of(entry.get("dealt"), step)
         else:
@@ -305,7 +317,8 @@ def prepared(text: str, _precision: int) -> Prepared:
         for size, times in zip(sizes, coarser, strict=True):
             whole(times, "coarser", 1, LARGEST_INDEX)
             work += size * sum((last - first) // (stride * times) + 1 for first, last, stride in ranges)
-        found.append(((step, count), Grid(start, spacing, ranges, coarser, entry.get("dealt"))))
+        grid = Grid(start, spacing, ranges, coarser, entry.get("dealt"), lost, is_sharp)
+        found.append(((step, count), grid))
     points = len(steps) * whole(witness["points"], "points", 2, LARGEST_POINTS)
     if max(work, points // 2) * ctx.prec > LARGEST_CELLS * 128:
         raise RefusedError("the witness asks for more cells than are computed")
@@ -322,12 +335,15 @@ def laws(run: object, direction: str, witness: Object) -> list[tuple[Kind, arb, 
         largest = max([1.0, *(abs(float(grid.at(i))) for r in grid.ranges for i in r[:2])])
         slack = arb(EXACT * largest)
         up, lost = rounded_up(each.pop((kind, False)), grid, slack)
-        # Of an epoch of dealt batches there is no lower law: what the others reveal alone is left out too.
-        known = (kind, True) in each
-        down, sink = rounded_down(each.pop((kind, True)), grid, tilt) if known else ({}, arb(0))
+        # Without a lower law the lower end is 0: what the other steps reveal alone is left out too.
+        down, sink = rounded_down(each.pop((kind, True)), grid, tilt) if grid.is_sharp else ({}, arb(0))
         raised = Grid(grid.start + slack, spacing, [], [])
         found.append(
-            (Kind(up, raised, count), lost, Kind(down, Grid(grid.start - sink, spacing, [], []), count))
+            (
+                Kind(up, raised, count),
+                lost + grid.lost,
+                Kind(down, Grid(grid.start - sink, spacing, [], []), count),
+            )
         )
     return found
 

@@ -227,8 +227,8 @@ def _method(curve: Curve, run: dict[str, Any], epsilon: float | None, delta: flo
 
 
 def _other_methods(run: dict[str, Any], method: str) -> tuple[str, ...]:
-    """Return what to try if a method has no proof: one record that is dealt into batches has several."""
-    if method == "chain" or not any(step["sampling"]["name"] in DEALT for step in run["steps"]):
+    """Return what to try if a method has no proof: records that are dealt into batches have several."""
+    if not any(step["sampling"]["name"] in DEALT for step in run["steps"]):
         return ()
     if any(step["group"]["size"] > 1 for step in run["steps"]):
         return ("published",)

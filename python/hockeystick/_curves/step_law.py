@@ -17,6 +17,9 @@ OUTPUTS = 20_001
 class StepLaw:
     """The loss of a step under P, in doubles: losses in ascending order, and logarithms of probabilities."""
 
+    largest_shift: float | None = None
+    """The largest shift that is kept, if others are left out (V24)."""
+
     def __init__(self, step: Any, count: int, log_delta: float) -> None:
         self.count = count
         self.components = [len(part.p) + len(part.q) for part in step if part_of(part)]
@@ -75,6 +78,8 @@ class StepLaw:
             upper = np.cumsum(weights[::-1])[::-1]
             lower = np.cumsum(weights)
             places = np.flatnonzero((upper > math.exp(level)) & (lower > math.exp(level)))
+            if not len(places):  # all within one loss
+                places = np.array([int(weights.argmax())])
             low, high = min(low, float(self.losses[places[0]])), max(high, float(self.losses[places[-1]]))
         return low, high
 
