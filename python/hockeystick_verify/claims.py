@@ -234,9 +234,10 @@ def check(certificate: Object, *, progress: Report | None = None, processes: int
     certificate : dict
         As `read` returns it.
     progress : callable, optional
-        Is called with how many parts of the work are done, and their number, 100 for each ordered pair.
+        Is called with how many parts of the work are done, and their number: 100 for each ordered pair,
+        and for each claim on a divergence.
     processes : int, optional
-        Processes that share the terms of the sums; the result does not depend on it.
+        Processes that share the work; the result does not depend on it.
 
     Returns
     -------

@@ -83,6 +83,8 @@ class LatticeWitness:
         self.steps = sum(law.count for law in self.laws)
         self._cut()
         self.tilt = self._saddle()
+        if not math.isfinite(self._cumulant(self.tilt)):
+            raise UnsupportedError("no witness on a lattice was found for losses that are this far apart")
 
     def _law(self, step: Any, count: int, level: float) -> StepLaw:
         """Law of a kind of step; of many shifts without the large ones that together add next to nothing."""

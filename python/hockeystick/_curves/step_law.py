@@ -78,8 +78,6 @@ class StepLaw:
             upper = np.cumsum(weights[::-1])[::-1]
             lower = np.cumsum(weights)
             places = np.flatnonzero((upper > math.exp(level)) & (lower > math.exp(level)))
-            if not len(places):  # all within one loss
-                places = np.array([int(weights.argmax())])
             low, high = min(low, float(self.losses[places[0]])), max(high, float(self.losses[places[-1]]))
         return low, high
 
@@ -123,7 +121,12 @@ def _part(part: Any, log_delta: float) -> tuple[Floats, Floats]:
         )
     x = (edges[1:] + edges[:-1]) / 2
     log_p, log_q = _mixture(part, part.p, x), _mixture(part, part.q, x)
-    return log_p - log_q, log_p + np.log(np.diff(edges)) + float(part.weight.log())
+    return log_p - log_q, log_p + np.log(np.diff(edges)) + _log_weight(part)
+
+
+def _log_weight(part: Any) -> float:
+    """Logarithm of the weight of a part, whose ball may contain 0 where it is next to nothing."""
+    return math.log(max(float(part.weight.upper()), 1e-300))
 
 
 def _between(low: float, high: float, inner: list[float]) -> list[tuple[float, float]]:
