@@ -39,15 +39,7 @@ def _many_groups(sampling, size, count):
              "left_tilt": 0.0, "kinds": []},
             "larger than are covered",
         ),
-        # A chain asks for the curve at up to 64 places for each claim.
-        (
-            _many_groups({"name": "without_replacement", "batch_size": 10, "dataset_size": 200}, 64, 1),
-            {"method": "chain",
-             "one": {"bits": 128, "method": "lattice", "spacing": 0.1, "points": 1 << 19, "first": -50,
-                     "tilt": 1.0, "outer_tilt": 2.0, "left_tilt": 0.0, "kinds": []},
-             "splits": [[{"epsilon": 0.0, "links": 1}] * 64] * 16},
-            "more sums over the window",
-        ),
+        # A chain asks for the curve at up to 64 places for each claim: one pass on a lattice, many on a line.
         (
             _many_groups({"name": "random_allocation", "batches": 10}, 64, 1),
             {"method": "chain",

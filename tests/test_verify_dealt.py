@@ -13,7 +13,14 @@ from flint import acb, arb, ctx
 from test_documentation import TOP
 
 from hockeystick._curves.allocation_witness import allocation_witness
-from hockeystick_verify import NotProvenError, RefusedError, allocation, checker, verify_text
+from hockeystick_verify import (
+    NotProvenError,
+    RefusedError,
+    allocation,
+    checker,
+    half_moments,
+    verify_text,
+)
 
 BITS = 192
 
@@ -67,7 +74,7 @@ RULE = {
 
 
 def rule(**changed):
-    return allocation.rule_of(RULE | changed)
+    return half_moments.rule_of(RULE | changed)
 
 
 # ---- V13
@@ -140,7 +147,7 @@ def coefficient_errors(given, variance):
 
     At this node s is so small that e^-sY is 1.
     """
-    (series, *_) = allocation.series_of_outputs(given, 1, variance)
+    (series, *_) = half_moments.series_of_outputs(given, 1, variance, range(1))
     node = acb(given.start, given.angle)
     for m in range(given.order + 1):
         wanted = (m * node + (m * m - m) * variance / 2).exp() / math.factorial(m)
@@ -192,19 +199,19 @@ def test_the_error_of_the_nodes_of_the_ray_is_nearly_attained(angle, before):
         order=8, angle=angle, start=-8.0, spacing=2 * math.pi / period, nodes=60, decay=120, reach=30.0,
         output_spacing=0.05,
     )  # fmt: skip
-    mostly_one = allocation.Allocation(1, arb(1), 10**6)
-    found = allocation.half_moments(mostly_one, given, arb(y) if before else arb(1) / 100, 1)
+    mostly_one = half_moments.Allocation(1, arb(1), 10**6)
+    found = half_moments.half_moments(mostly_one, given, arb(y) if before else arb(1) / 100, 1)
     ball = found[1 if before else 0]
     away = abs(complex(ball.mid()) - 1)
     assert 0.55 * float(ball.real.rad()) < away <= float(ball.real.rad())
     with pytest.raises(NotProvenError, match="nodes are too far apart"):
-        allocation.half_moments(mostly_one, given, arb(period) * (1 + arb(2) ** -40), 1)
+        half_moments.half_moments(mostly_one, given, arb(period) * (1 + arb(2) ** -40), 1)
 
 
 def test_moments_before_the_ray_are_nearly_attained():
     """One batch with v = 1: before the first node psi_n is almost E[Y^n] = e^3."""
     given = rule(angle=0.0, start=-9.0, nodes=1000)
-    bound = float(allocation.left_out(given, allocation.Allocation(1, arb(1))))
+    bound = float(half_moments.left_out(given, half_moments.Allocation(1, arb(1))))
     places = [float(given.start) - i * float(given.spacing) for i in range(1, 400)]
     ratio = log_normal(1.0)
     missing = sum(
@@ -216,17 +223,17 @@ def test_moments_before_the_ray_are_nearly_attained():
 
 def test_negative_moments_are_bounded_by_the_geometric_mean():
     for q in (1, 4, 30):
-        one = allocation.log_of_negative_moment(allocation.Allocation(1, arb(1) / 3), q)
+        one = half_moments.log_of_negative_moment(half_moments.Allocation(1, arb(1) / 3), q)
         assert float(one) == pytest.approx((q + q * q) / 6, rel=1e-14)  # attained: one batch
         ratio = np.add.outer(log_normal(0.03), log_normal(0.01)) / 2
         exact = math.log(WEIGHTS @ ratio ** float(-q) @ WEIGHTS)
         bound = float(
-            allocation.log_of_negative_moment(allocation.Allocation(1, arb("0.03"), 1, arb("0.01")), q)
+            half_moments.log_of_negative_moment(half_moments.Allocation(1, arb("0.03"), 1, arb("0.01")), q)
         )
         assert exact <= bound
         assert exact > (0.9 if q > 4 else 0.6) * bound
     still = log_normal(0.01) / 4 + 0.75
-    bound = float(allocation.log_of_negative_moment(allocation.Allocation(1, arb("0.01"), 3), 400))
+    bound = float(half_moments.log_of_negative_moment(half_moments.Allocation(1, arb("0.01"), 3), 400))
     assert 0.5 * bound < math.log(WEIGHTS @ still**-400.0) <= bound
 
 
@@ -235,10 +242,10 @@ def test_series_of_too_few_terms_are_not_believed():
     before, ctx.cap = ctx.cap, 3
     try:
         with pytest.raises(NotProvenError, match="cap is below the order"):
-            allocation.half_moments(allocation.Allocation(2, arb(1)), rule(), arb(1), 1)
+            half_moments.half_moments(half_moments.Allocation(2, arb(1)), rule(), arb(1), 1)
     finally:
         ctx.cap = before
-    assert ctx.cap > allocation.LARGEST_ORDER
+    assert ctx.cap > half_moments.LARGEST_ORDER
 
 
 # ---- V15
@@ -301,7 +308,7 @@ def test_parts_of_epochs_nearly_decay_as_bounded(released, still, variance, y, l
     law = one if released == 1 else np.add.outer(one, one)
     values = ((law + still) / (released + still)) ** (0.5 + 1j * y)
     exact = abs(values @ weights if released == 1 else weights @ values @ weights)
-    bound = float(allocation.decay(allocation.Allocation(released, arb(variance), still), arb(y)))
+    bound = float(allocation.decay(half_moments.Allocation(released, arb(variance), still), arb(y)))
     assert least * bound < exact <= bound
 
 

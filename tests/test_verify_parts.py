@@ -18,6 +18,7 @@ from hockeystick_verify import (
     check,
     checker,
     claims,
+    half_moments,
     lattice,
     parts,
 )
@@ -112,7 +113,7 @@ def test_truncated_samples_have_the_laws_of_enumeration(records, size, largest):
 def test_parts_have_all_the_mass_under_both_laws(mechanism, sampling, size, direction):
     made = parts.parts_of_step(step(mechanism, sampling, size=size), direction)
     grid = lattice.Grid(arb(0), arb(1) / 8, [(-32, 33, 1)], [1] * 8)
-    cells = lattice.cells(made, grid, half=False)
+    cells = [cell for place in range(len(made)) for cell in lattice.cells_at(made, grid, place, False)]
     for which in ("p", "q"):
         assert float(sum((getattr(cell, which) for cell in cells), arb(0))) == pytest.approx(1.0, abs=1e-14)
     for cell in cells:
@@ -313,8 +314,8 @@ RULE = {
 
 
 def test_the_half_moment_of_two_batches_is_an_integral():
-    rule = allocation.rule_of(RULE)
-    found = allocation.half_moments(allocation.Allocation(2, arb(1)), rule, arb(1), 3)
+    rule = half_moments.rule_of(RULE)
+    found = half_moments.half_moments(half_moments.Allocation(2, arb(1)), rule, arb(1), 3)
     for y, ball in enumerate(found):
         w = mpmath.mpc(0.5, y)
         # a = (g_1 + g_2) / sqrt 2 and b = (g_1 - g_2) / sqrt 2 are independent:
@@ -349,7 +350,9 @@ def log_normal(variance):
     ],
 )
 def test_half_moments_of_parts_of_epochs_are_integrals(numbers, still, variance):
-    found = allocation.half_moments(allocation.Allocation(*numbers), allocation.rule_of(RULE), arb(1), 2)
+    found = half_moments.half_moments(
+        half_moments.Allocation(*numbers), half_moments.rule_of(RULE), arb(1), 2
+    )
     ratio = np.add.outer(log_normal(1.0), still * log_normal(variance)) / (1 + still)
     for y, ball in enumerate(found):
         wanted = NORMAL @ ratio ** (0.5 + 1j * y) @ NORMAL
@@ -359,19 +362,19 @@ def test_half_moments_of_parts_of_epochs_are_integrals(numbers, still, variance)
 
 
 def test_moments_of_parts_of_epochs_decay_no_slower_than_bounded():
-    single = allocation.Allocation(1, arb(1) / 2)
+    single = half_moments.Allocation(1, arb(1) / 2)
     for y in (1.0, 3.0, 6.0):
         exact = math.exp(-(y**2 + 0.25) / 4)  # E[Y^(1/2 + iy)] of one batch
         bound = float(allocation.decay(single, arb(y)))
         assert 0.5 * bound < exact <= bound
-    half = allocation.Allocation(1, arb(1), 1)
+    half = half_moments.Allocation(1, arb(1), 1)
     for part in (0.1, 0.4, 1.0):
         below = float(mpmath.ncdf(mpmath.log(part) + 0.5))
         assert float(allocation.rarely_below(half, arb(part))) == pytest.approx(below, rel=1e-12)
     for y in (5, 20, 40):
         exact = abs(NORMAL @ ((log_normal(1.0) + 1) / 2) ** (0.5 + 1j * y))
         assert exact <= float(allocation.decay(half, arb(y))) < 1.0
-    bins = allocation.Allocation(1, arb(1), 1, arb(1) / 2)
+    bins = half_moments.Allocation(1, arb(1), 1, arb(1) / 2)
     assert float(allocation.decay(bins, arb(6))) == pytest.approx(math.exp(-36 / (2 * (1 + 2))), rel=1e-12)
 
 
@@ -399,9 +402,9 @@ def test_the_ends_of_the_ray_are_nearly_attained():
     # One batch and hardly any noise to tell: W is nearly 1, and psi_n(s) = e^-s.
     variance = arb(2) ** -60
     for changed in ({"start": -4.0, "angle": 0.0, "nodes": 1000}, {"angle": 0.0, "decay": 20, "nodes": 190}):
-        rule = allocation.rule_of(RULE | changed)
+        rule = half_moments.rule_of(RULE | changed)
         bound, shape, step_ = (
-            allocation.left_out(rule, allocation.Allocation(1, variance)),
+            half_moments.left_out(rule, half_moments.Allocation(1, variance)),
             2.5,
             float(rule.spacing),
         )

@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from hockeystick_verify.checker import LARGEST_FILE, NotProvenError, Proven, RefusedError, read
-from hockeystick_verify.claims import Report, check
+from hockeystick_verify.claims import check
+from hockeystick_verify.parallel import Report
 
 __version__ = "0.1.0"
 

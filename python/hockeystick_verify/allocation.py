@@ -7,12 +7,12 @@ import math
 from functools import lru_cache
 from typing import NamedTuple
 
-from flint import acb, acb_mat, acb_series, arb, arb_mat, ctx, fmpq
+from flint import acb, arb, ctx, fmpq
 
 from hockeystick_verify.checker import (
+    CHUNK,
     Composition,
     Line,
-    NotProvenError,
     Object,
     RefusedError,
     choice,
@@ -23,11 +23,12 @@ from hockeystick_verify.checker import (
     members_of,
     nodes_of,
     number,
-    powers,
     require_affordable,
     steps_of,
     whole,
 )
+from hockeystick_verify.half_moments import Allocation, Rule, half_moments, rule_of, some_of_ray, starts
+from hockeystick_verify.parallel import mapped, reported, stage
 from hockeystick_verify.parts import above
 from hockeystick_verify.variants import DEALT, ZERO, composition, direction_of, refuse_alike
 
@@ -35,48 +36,13 @@ LARGEST_EPOCH = 10**7
 LARGEST_MEMBERS = 6
 LARGEST_WORK = 4 * 10**7
 """Most products of a node with an output, or with a point of the line."""
-LARGEST_TERMS, LARGEST_NODES, LARGEST_OUTPUTS = 10**5, 10**5, 10**4
-LARGEST_ORDER = 8
-ZERO_BALL = arb(0)
-FACTORIALS = [math.factorial(m) for m in range(LARGEST_ORDER + 1)]
-CHUNK = 256
+LARGEST_TERMS = 10**5
+OF_RAYS = 0.8
+"""Part of the work that the sums over rays are, roughly."""
 ANGLES, LEVELS = 16, 40
 """Turns, and levels of W, among which the bound on the decay of a part of an epoch is chosen."""
 
 NAMES = "random_allocation fixed_bins full_batch poisson without_replacement"
-
-
-class Allocation(NamedTuple):
-    """W is the mean of independent Y with log Y ~ N(-v/2, v): how many have which v, the larger one first.
-
-    `variance` is positive; where the other one is 0, the batches are not released. One is a Gaussian pair.
-    """
-
-    batches: int
-    variance: arb
-    others: int = 0
-    variance_of_others: arb = ZERO_BALL
-
-    @property
-    def total(self) -> int:
-        """Batches of an epoch."""
-        return self.batches + self.others
-
-    @property
-    def is_gaussian(self) -> bool:
-        """Whether there is one batch only."""
-        return self.total == 1
-
-    @property
-    def mean_variance(self) -> arb:
-        """Mean of v over the batches."""
-        return (self.batches * self.variance + self.others * self.variance_of_others) / self.total
-
-    def contains(self, other: Allocation) -> bool:
-        """Whether the balls hold those of another allocation with the same numbers of batches."""
-        same = (self.batches, self.others) == (other.batches, other.others)
-        within = self.variance.contains(other.variance)
-        return same and within and self.variance_of_others.contains(other.variance_of_others)
 
 
 class Epoch(NamedTuple):
@@ -173,152 +139,6 @@ def divided(run: Object, added: list[bool]) -> tuple[list[Epoch], Others]:
     return epochs, Others(both, len(first.kinds))
 
 
-# ---------------------------------------------------------------- V14: E[W^(1/2 + iy)]
-
-
-class Rule(NamedTuple):
-    """Numbers of a witness for one allocation: two trapezoid rules, on a turned ray and over an output."""
-
-    order: int
-    angle: arb
-    start: arb
-    spacing: arb
-    nodes: int
-    reach: arb
-    output_spacing: arb
-    decay: int
-
-    @property
-    def outputs(self) -> int:
-        """Half the number of outputs."""
-        return math.ceil(float(self.reach / self.output_spacing))
-
-
-def rule_of(entry: object) -> Rule:
-    """Read a rule."""
-    names = "order angle start spacing nodes reach output_spacing decay"
-    given = fields(entry, "a rule", names)
-    rule = Rule(
-        whole(given["order"], "order", 1, LARGEST_ORDER),
-        number(given["angle"], "angle", 0.0, 1.57),
-        number(given["start"], "start", -1e4, 1e4),
-        number(given["spacing"], "spacing", 1e-5, 10.0),
-        whole(given["nodes"], "nodes", 2, LARGEST_NODES),
-        number(given["reach"], "reach", 1.0, 1e3),
-        number(given["output_spacing"], "output_spacing", 1e-3, 10.0),
-        whole(given["decay"], "decay", 1, 10**6),
-    )
-    if rule.outputs > LARGEST_OUTPUTS:
-        raise RefusedError("a rule has too many outputs")
-    return rule
-
-
-def ball(error: arb) -> acb:
-    """Return the numbers of modulus at most `error`, and some more."""
-    both = (-error).union(error)
-    return acb(both, both)
-
-
-def series_of_outputs(rule: Rule, batches: int, variance: arb) -> list[acb_series]:
-    """Series in x of L(s (1 - x) / t), one for each node s = e^(u + i angle) of the ray (V14, 1)."""
-    root, step, orders = variance.sqrt(), rule.output_spacing, range(rule.order + 1)
-    outputs = [i * step for i in range(-rule.outputs, rule.outputs + 1)]
-    last, turned, width = outputs[-1], rule.angle / root, arb.pi() / (2 * root)
-    normal = step / (2 * arb.pi()).sqrt()
-    weights = [normal * (-(acb(g, -turned) ** 2) / 2).exp() for g in outputs]
-    values = [(root * g - variance / 2).exp() for g in outputs]
-    errors = []
-    for m in orders:
-        if not last > m * root:
-            raise NotProvenError("V14: the outputs do not reach far enough")
-        mean = ((m * m - m) * variance / 2).exp()
-        alias = 2 * ((turned + width) ** 2 / 2).exp() / ((2 * arb.pi() * width / step).exp() - 1)
-        ends = above("gaussian", arb(1), {ZERO: arb(1)}, last - m * root)
-        errors.append(ball(mean * (alias + 2 * (turned**2 / 2).exp() * ends)))
-    real, imaginary = (
-        arb_mat([[getattr(w, part) * v**m for m in orders] for v, w in zip(values, weights, strict=True)])
-        for part in ("real", "imag")
-    )
-    found = []
-    for start in range(0, rule.nodes, CHUNK):
-        places = range(start, min(start + CHUNK, rule.nodes))
-        sizes = [(rule.start + i * rule.spacing).exp() / batches for i in places]
-        decays = arb_mat([[(-size * value).exp() for value in values] for size in sizes])
-        both = (decays * real, decays * imaginary)
-        for row, size in enumerate(sizes):
-            sums = [
-                (acb(both[0][row, m], both[1][row, m]) + errors[m]) * size**m / FACTORIALS[m] for m in orders
-            ]
-            found.append(acb_series(sums, prec=rule.order + 1))
-    return found
-
-
-def log_of_negative_moment(allocation: Allocation, q: int) -> arb:
-    """Bound log E[W^-q], which one batch attains (V14, 2)."""
-    bound: arb = (q + arb(q * q) / allocation.total) * allocation.mean_variance / 2
-    return bound
-
-
-def left_out(rule: Rule, allocation: Allocation) -> arb:
-    """Bound the terms before the first and after the last node of the ray (V14, 2)."""
-    n, k, step, shape = rule.order, rule.decay, rule.spacing, rule.order - arb(1) / 2
-    if not k > n:
-        raise NotProvenError("V14: decay must be above order")
-    last = rule.start + rule.nodes * step
-    most = n * (n - 1) * allocation.variance / 2
-    before = (most + shape * (rule.start - step)).exp() / (1 - (-shape * step).exp())
-    after = k * (arb(k).log() - 1 - rule.angle.cos().log()) + (shape - k) * last
-    after = (after + log_of_negative_moment(allocation, k - n)).exp()
-    bound: arb = step * (before + after / (1 - ((shape - k) * step).exp()))
-    return bound
-
-
-def powers_of_series(rule: Rule, allocation: Allocation) -> list[acb_series]:
-    """Series in x of E[e^(-s (1 - x) W)], one for each node of the ray (V14, 1)."""
-    total, others, terms = allocation.total, allocation.others, rule.order + 1
-    found = [each**allocation.batches for each in series_of_outputs(rule, total, allocation.variance)]
-    if others and allocation.variance_of_others.is_zero():
-        share = arb(fmpq(others, total))
-        sizes = (acb(rule.start + i * rule.spacing, rule.angle).exp() * share for i in range(rule.nodes))
-        constant = (acb_series([-size, size], prec=terms).exp() for size in sizes)
-    elif others:
-        rest = series_of_outputs(rule, total, allocation.variance_of_others)
-        constant = (each**others for each in rest)
-    else:
-        constant = (acb_series([1], prec=terms) for _ in found)
-    found = [a * b for a, b in zip(found, constant, strict=True)]
-    if any(each.prec <= rule.order for each in found):
-        raise NotProvenError("V14: flint.ctx.cap is below the order, so that coefficients would be missing")
-    return found
-
-
-def half_moments(allocation: Allocation, rule: Rule, spacing: arb, terms: int) -> list[acb]:
-    """Enclose E[W^(1/2 + i j spacing)] for j = 0, ..., terms (V14)."""
-    shape, period, outer = rule.order - arb(1) / 2, 2 * arb.pi() / rule.spacing, arb.pi() / 4 + rule.angle / 2
-    if not period > terms * spacing or not rule.angle < arb.pi() / 2:
-        raise NotProvenError("V14: the nodes are too far apart")
-    logs = [acb(rule.start + i * rule.spacing, rule.angle) for i in range(rule.nodes)]
-    scale = math.factorial(rule.order) * rule.spacing
-    series = powers_of_series(rule, allocation)
-    here = [s[rule.order] * scale * (-u / 2).exp() for s, u in zip(series, logs, strict=True)]
-    stride = max(1, math.isqrt(terms + 1))
-    fast = acb_mat([powers((acb(0, spacing) * u).exp(), stride) for u in logs])
-    jump, slow = [(acb(0, spacing * stride) * u).exp() for u in logs], []
-    for _ in range(terms // stride + 1):
-        slow.append(here)
-        here = [a * b for a, b in zip(here, jump, strict=True)]
-    sums, ends = acb_mat(slow) * fast, left_out(rule, allocation)
-    gamma, up, down, found = shape.gamma() / outer.cos() ** shape, outer - rule.angle, outer + rule.angle, []
-    for j in range(terms + 1):
-        y = j * spacing
-        alias = (-up * (y + period)).exp() / (1 - (-up * period).exp())
-        alias += (-down * (period - y)).exp() / (1 - (-down * period).exp())
-        error = ball((-rule.angle * y).exp() * (gamma * alias + ends))
-        value = (sums[j // stride, j % stride] + error) / acb(shape, y).gamma()
-        found.append(value.conjugate())
-    return found
-
-
 # ---------------------------------------------------------------- V15: the run
 
 
@@ -357,8 +177,10 @@ def moments_of_others(found: Others, witness: Object, line: Line) -> tuple[list[
     require_affordable(others.kinds, witness)
     for place, rule in enumerate(nodes_of(others.kinds, witness)):
         count, rule = others.kinds[place][1], rule.at_real_outputs()
-        parts = (rule.sums(start, line) for start in range(0, rule.count, CHUNK))
-        sums = rule.enclosed(sum(parts, next(parts)), line)
+        first = range(0, rule.count, CHUNK)
+        with stage(place / len(others.kinds), (place + 1) / len(others.kinds)):
+            parts = reported((rule.sums(start, line) for start in first), len(first))
+            sums = rule.enclosed(sum(parts, next(parts)), line)
         if place >= found.removed:
             sums = [a.conjugate() for a in sums]
         total = [a * b**count for a, b in zip(total, sums, strict=True)]
@@ -366,7 +188,7 @@ def moments_of_others(found: Others, witness: Object, line: Line) -> tuple[list[
     return total, end
 
 
-@lru_cache(maxsize=1)
+@lru_cache(maxsize=2)
 def transforms(text: str, _precision: int) -> tuple[arb, list[acb], arb]:
     """Spacing, E[e^(z loss)] on the line for a removed record, and a bound beyond it.
 
@@ -374,11 +196,13 @@ def transforms(text: str, _precision: int) -> tuple[arb, list[acb], arb]:
     """
     run, added, witness = json.loads(text)
     epochs, others = divided(run, added)
-    spacing = number(witness["spacing"], "spacing", 1e-9, 1e3)
-    terms = whole(witness["terms"], "terms", 1, LARGEST_TERMS)
-    hidden, known = hidden_moments(epochs, witness, spacing, terms)
+    hidden, _, spacing, terms = rays(text, ctx.prec)
+    with stage(0.0, OF_RAYS):
+        known = hidden_moments(text)
     line = Line(-arb(1) / 2, arb(0), spacing, terms, math.isqrt(terms + 1))
-    last, (total, end) = terms * spacing, moments_of_others(others, witness, line)
+    last = terms * spacing
+    with stage(OF_RAYS, 1.0):
+        total, end = moments_of_others(others, witness, line)
 
     def moments(allocation: Allocation) -> list[acb]:
         if allocation.is_gaussian:
@@ -401,15 +225,27 @@ def transforms(text: str, _precision: int) -> tuple[arb, list[acb], arb]:
     return spacing, total, end
 
 
-def hidden_moments(
-    epochs: list[Epoch], witness: Object, spacing: arb, terms: int
-) -> tuple[list[Allocation], list[list[acb]]]:
-    """Return the allocations to more than one batch, each once, and their moments on the line."""
+class Rays(NamedTuple):
+    """Allocations to more than one batch, each once, with their rules, and the points of the line."""
+
+    hidden: list[Allocation]
+    rules: list[Rule]
+    spacing: arb
+    terms: int
+
+
+@lru_cache(maxsize=2)
+def rays(text: str, _precision: int) -> Rays:
+    """Read the rules of a witness, and refuse those that ask for more than is computed."""
+    run, added, witness = json.loads(text)
     hidden: list[Allocation] = []
+    epochs, _ = divided(run, added)
     dealt = [allocation for epoch in epochs for _, each in epoch.patterns for allocation in each]
     for allocation in dealt:
         if not allocation.is_gaussian and not any(each.contains(allocation) for each in hidden):
             hidden.append(allocation)
+    spacing = number(witness["spacing"], "spacing", 1e-9, 1e3)
+    terms = whole(witness["terms"], "terms", 1, LARGEST_TERMS)
     rules = [rule_of(entry) for entry in items(witness["rules"], "rules", len(hidden), len(hidden))]
     each = zip(rules, hidden, strict=True)
     work = 4 * terms * len(dealt)
@@ -418,7 +254,28 @@ def hidden_moments(
         raise RefusedError(
             "the witness asks for more nodes, outputs and points of the line than are computed"
         )
-    return hidden, [half_moments(a, rule, spacing, terms) for a, rule in zip(hidden, rules, strict=True)]
+    return Rays(hidden, rules, spacing, terms)
+
+
+def some_of_job(job: tuple[str, int, int]) -> list[acb]:
+    """Sum some nodes of one of the rays of a witness; each process derives the run for itself."""
+    text, place, start = job
+    found = rays(text, ctx.prec)
+    return some_of_ray(found.hidden[place], found.rules[place], found.spacing, found.terms, start)
+
+
+def hidden_moments(text: str) -> list[list[acb]]:
+    """Return the half moments of all rays of a run on the line."""
+    found = rays(text, ctx.prec)
+    moments, total = [], max(1, sum(rule.nodes for rule in found.rules))
+    done = 0
+    for place, (allocation, rule) in enumerate(zip(found.hidden, found.rules, strict=True)):
+        jobs = [(text, place, start) for start in starts(rule)]
+        with stage(done / total, (done + rule.nodes) / total):
+            sums = mapped(some_of_job, jobs)
+            moments.append(half_moments(allocation, rule, found.spacing, found.terms, sums))
+        done += rule.nodes
+    return moments
 
 
 def added_steps(run: object, direction: str) -> tuple[list[bool], bool]:

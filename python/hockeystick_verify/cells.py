@@ -138,16 +138,17 @@ def cells_of_part(part: Part, targets: list[float]) -> list[Cell]:
 
     ends: list[arb | None] = [low, *places, high]
     sides = [[(tail(w, x, False), tail(w, x, True)) for x in ends] for w in (0, 1)]
+    totals = [sum(law.values(), arb(0)) for law in (part.p, part.q)]  # below 1 where shifts are left out
     found = []
     for i, (first, last) in enumerate(pairwise(ends)):
         masses = []
-        for side in sides:
+        for side, total in zip(sides, totals, strict=True):
             if last is not None and not last > 0:
                 mass = side[i + 1][0] - side[i][0]
             elif first is not None and first > 0:
                 mass = side[i][1] - side[i + 1][1]
             else:
-                mass = 1 - side[i][0] - side[i + 1][1]
+                mass = total - side[i][0] - side[i + 1][1]
             masses.append(part.weight * mass.max(arb(0)))
         found.append(Cell(masses[0], masses[1], bounds[i], bounds[i + 1]))
     return found

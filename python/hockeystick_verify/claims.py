@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from concurrent.futures import ProcessPoolExecutor
-from contextlib import nullcontext
 from typing import Any, cast
 
 from flint import arb, ctx
@@ -28,17 +25,18 @@ from hockeystick_verify.checker import (
 )
 from hockeystick_verify.dealt_lattice import published
 from hockeystick_verify.large_groups import composition_of
-from hockeystick_verify.parallel import Ball, Sums, exported, imported
+from hockeystick_verify.parallel import NOT_FINITE, Report, Sums, stage, working
 from hockeystick_verify.variants import directions, plain
 
 LARGEST_LINKS = 1000
 LARGEST_CHAIN = 5 * 10**6
 """Most points of the line, times the epsilons of all links: they take about a minute."""
-NOT_FINITE = "an enclosure is not finite: the witness asks for too few bits"
 COMPARED_BITS = 256
 """Bits of the comparisons with claims; those of the witnesses may be fewer or more."""
 PARTS = 100
-"""Parts of the work on one ordered pair that are reported."""
+"""Parts of the work on one ordered pair, or on one claim on a divergence, that are reported."""
+LITTLE = 0.02
+"""Work on an ordered pair whose transforms are known from another one, as a part of that on the other one."""
 METHODS = {
     "lattice": "spacing points first tilt outer_tilt left_tilt kinds",
     "allocation": "spacing terms rules",
@@ -50,8 +48,6 @@ METHODS = {
 
 OPTIONAL = {"allocation": "kinds", "renyi": "norm_units"}
 """Entries that not all of these have."""
-
-Report = Callable[[int, int], object]
 
 
 # ---------------------------------------------------------------- one ordered pair
@@ -238,9 +234,10 @@ def check(certificate: Object, *, progress: Report | None = None, processes: int
     certificate : dict
         As `read` returns it.
     progress : callable, optional
-        Is called with how many parts of the work are done, and their number, 100 for each ordered pair.
+        Is called with how many parts of the work are done, and their number: 100 for each ordered pair,
+        and for each claim on a divergence.
     processes : int, optional
-        Processes that share the terms of the sums; the result does not depend on it.
+        Processes that share the work; the result does not depend on it.
 
     Returns
     -------
@@ -254,18 +251,29 @@ def check(certificate: Object, *, progress: Report | None = None, processes: int
     NotProvenError
         If an inequality fails before there is an interval.
     """
-    run, claims = certificate["run"], read_claims(certificate)
-    ways = directions(run)
-    witness = fields(certificate["witness"], "witness", " ".join(ways))
+    claims = read_claims(certificate)
+    ways, divergences = directions(certificate["run"]), sum("order" in claim for claim in claims)
+    curves = len(ways) if divergences < len(claims) else 0
+    with working(progress, processes, PARTS * (curves + divergences)):
+        return proven(certificate, claims, ways, curves / (curves + divergences))
+
+
+def proven(certificate: Object, claims: list[Object], ways: list[str], of_curve: float) -> list[Proven]:
+    """Compare all claims with what is enclosed; this part of the work is on the curve."""
+    run, witness = certificate["run"], fields(certificate["witness"], "witness", " ".join(ways))
     points = [claim["epsilon"] for claim in claims if "order" not in claim]
-    jobs = [(run, way, witness[way], points) for way in ways] if points else []
-    enclosed = each_of(jobs, progress, processes)
-    ctx.prec = COMPARED_BITS  # in one process or in several
+    with stage(0.0, of_curve):
+        enclosed = each_of([(run, way, witness[way], points) for way in ways] if points else [])
+    ctx.prec = COMPARED_BITS
     curve = iter([largest(each) for each in zip(*enclosed, strict=True)])
-    found = []
+    found, divergences = [], len(claims) - len(points)
+    shares = iter([of_curve + (1 - of_curve) * i / max(divergences, 1) for i in range(divergences + 1)])
+    done = next(shares)
     for claim in claims:
         if "order" in claim:
-            found.append(on_renyi(run, ways, witness, claim, len(claims)))
+            before, done = done, next(shares)
+            with stage(before, done):
+                found.append(on_renyi(run, ways, witness, claim, len(claims)))
             continue
         delta, epsilon = next(curve), arb(claim["epsilon"])
         name = f"delta({claim['epsilon']!r})"
@@ -280,37 +288,28 @@ def check(certificate: Object, *, progress: Report | None = None, processes: int
     return found
 
 
-def each_of(jobs: list[Job], progress: Report | None, processes: int) -> list[list[arb]]:
-    """Enclose the curve of every ordered pair: sums over a line in parts, other proofs as a whole."""
-    report, total = progress or (lambda done, total: None), PARTS * len(jobs)
-    report(0, total)
-    with ProcessPoolExecutor(processes) if processes > 1 else nullcontext() as pool:
-        alone = [pool is None or method_of(witness) in (None, "allocation") for _, _, witness, _ in jobs]
-        asked = [None if own or pool is None else pool.submit(exported_curve, job)
-                 for own, job in zip(alone, jobs, strict=True)]  # fmt: skip
-        found = []
-        for place, (job, future) in enumerate(zip(jobs, asked, strict=True)):
-            if future is None and method_of(job[2]) not in (None, "allocation"):
-                found.append([imported(each) for each in exported_curve(job)])
-            elif future is None:
-                found.append(enclose(job, Sums(pool, run_of(job), job[1], part_of(report, place, total))))
-            else:
-                found.append([imported(each) for each in future.result()])
-            report(PARTS * (place + 1), total)
+def each_of(jobs: list[Job]) -> list[list[arb]]:
+    """Enclose the curve of every ordered pair; both have one transform where their witnesses are equal."""
+    seen: list[object] = []
+    sizes, found = [], []
+    for _, _, witness, _ in jobs:
+        shared = transforms_of(witness)
+        sizes.append(LITTLE if shared is not None and shared in seen else 1.0)
+        seen.append(shared)
+    for place, job in enumerate(jobs):
+        before, total = sum(sizes[:place]), sum(sizes)
+        with stage(before / total, (before + sizes[place]) / total):
+            found.append(enclose(job, Sums(run_of(job), job[1])))
     return found
 
 
-def part_of(report: Report, place: int, total: int) -> Report:
-    """Report of the work on one ordered pair as a part of the whole."""
-    return lambda done, of: report(PARTS * place + (PARTS - 1) * done // of, total)
-
-
-def exported_curve(job: Job) -> list[Ball]:
-    """`enclose` with balls as whole numbers, which other processes can read."""
-    found = enclose(job)
-    if not all(ball.is_finite() for ball in found):
-        raise NotProvenError(NOT_FINITE)
-    return [exported(ball) for ball in found]
+def transforms_of(witness: object) -> object:
+    """Return the witness of transforms that do not depend on the ordered pair; None if they depend on it."""
+    if not isinstance(witness, dict):
+        return None
+    if witness.get("method") == "chain":
+        return transforms_of(witness.get("one"))
+    return witness if witness.get("method") in ("allocation", "bins") else None
 
 
 def on_renyi(run: Object, ways: list[str], witness: Object, claim: Object, claims: int) -> Proven:

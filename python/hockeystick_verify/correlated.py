@@ -23,6 +23,7 @@ from hockeystick_verify.checker import (
     steps_of,
     whole,
 )
+from hockeystick_verify.parallel import mapped
 
 CORRELATED = "correlated_gaussian"
 LARGEST_BINS, LARGEST_EPOCHS = 10**4, 10**4
@@ -341,21 +342,47 @@ def lattice_of(witness: Object) -> Lattice:
     return Lattice(spacing, reach, shift, turn, whole(found["alike"], "alike", 1, LARGEST_BINS))
 
 
-@lru_cache(maxsize=2)
-def transforms(text: str, _precision: int) -> tuple[list[acb], list[acb], arb]:
-    """Nodes of the contour, E[e^(-sW)] there, and B."""
+class Transform(NamedTuple):
+    """The Laplace transform of a run, without a factor, and the contour on which it is asked for."""
+
+    chain: Chain
+    lattice: Lattice
+    contour: Contour
+    operators: Operators
+
+
+@lru_cache(maxsize=1)
+def transform_of(text: str, _precision: int) -> Transform:
+    """Read a run and its witness, and refuse what asks for more than is computed."""
     run, witness = json.loads(text)
     (chain, _), lattice, contour = chain_of_run(run), lattice_of(witness), contour_of(witness["contour"])
     work = entries_of(chain, lattice.size, lattice.alike) * (contour.nodes + 1)
     alone = 1 if chain.has_closing or chain.excess.is_zero() else min(lattice.alike, chain.bins)
     if work * ctx.prec > LARGEST_WORK * 128 or (alone + 1) * lattice.size**2 > LARGEST_STORED:
         raise RefusedError("the witness asks for more nodes, or points of the lattice, than are computed")
+    return Transform(chain, lattice, contour, Operators(chain, lattice))
+
+
+def value_of_job(job: tuple[str, int]) -> acb:
+    """Sum over the lattice for one node of the contour; each process makes the operators for itself."""
+    text, node = job
+    found = transform_of(text, ctx.prec)
+    rate = -acb(0, -found.lattice.turn).exp() / found.chain.bins
+    return found.operators.transform(
+        rate * found.contour.at(node * found.contour.spacing, found.contour.angle)
+    )
+
+
+@lru_cache(maxsize=2)
+def transforms(text: str, _precision: int) -> tuple[list[acb], list[acb], arb]:
+    """Nodes of the contour, E[e^(-sW)] there, and B."""
+    chain, lattice, contour, _ = transform_of(text, ctx.prec)
     points = [contour.at(j * contour.spacing, contour.angle) for j in range(contour.nodes + 1)]
-    operators, cost = Operators(chain, lattice), chain.cost
+    cost = chain.cost
     error = error_of(chain, lattice, arb.pi() / 2 + contour.angle)
     ball, factor = acb((-error).union(error), (-error).union(error)), (lattice.turn**2 * cost / 2).exp()
-    rate = -acb(0, -lattice.turn).exp() / chain.bins
-    return points, [factor * (operators.transform(rate * s) + ball) for s in points], cost
+    values = mapped(value_of_job, [(text, node) for node in range(contour.nodes + 1)])
+    return points, [factor * (value + ball) for value in values], cost
 
 
 def puts(run: object, witness: Object, strikes: list[arb]) -> list[arb]:

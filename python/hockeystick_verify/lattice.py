@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import math
+from fractions import Fraction
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -25,19 +26,24 @@ from hockeystick_verify.checker import (
     whole,
 )
 from hockeystick_verify.dealt_lattice import Dealt, cells_of_epoch, epochs_of_step, is_dealt, work_of
-from hockeystick_verify.parts import Atom, Part, Step, steps_in_parts
+from hockeystick_verify.large_groups import LARGEST_SHIFT
+from hockeystick_verify.parallel import mapped, stage
+from hockeystick_verify.parts import Atom, Part, Step, steps_in_parts, up_to
 from hockeystick_verify.variants import refuse_alike
 
 LARGEST_POINTS = 1 << 19
 LARGEST_CELLS = 10**6
 """Most cells of all steps, times the components of their mixtures."""
 LARGEST_INDEX = 10**7
-LARGEST_SUMS = 10**7
-"""Most points of the window, times the epsilons that are asked for."""
+WIDEST = 4
+"""Most places of the window of which it may be unknown whether their losses are above epsilon."""
+OF_CELLS = 0.6
+"""Part of the work that the cells are, roughly."""
 EXACT = 4e-15
 """How much a loss may be beyond the bounds of its cell, relative to the largest: nodes are doubles."""
 
 
+NOTHING = arb(0)
 Masses = dict[int, arb]
 """Probability under P by place on the lattice."""
 
@@ -54,6 +60,10 @@ class Grid(NamedTuple):
     coarser: list[int]
     dealt: object = None
     """Numbers of the witness for an epoch of dealt batches."""
+    lost: arb = NOTHING
+    """What P loses by shifts that are left out."""
+    is_sharp: bool = True
+    """Whether there is a lower law: not of an epoch, nor where Q loses shifts."""
 
     def at(self, i: int) -> arb:
         """Loss of a place."""
@@ -81,17 +91,36 @@ def pairs_of(run: Object, direction: str) -> list[tuple[Step | Dealt, int]]:
     return found
 
 
-def cells(step: Step | Dealt, grid: Grid, half: bool) -> list[Cell]:
-    """Return the cells of a step, or of an epoch."""
+def cells_at(step: Step | Dealt, grid: Grid, place: int, half: bool) -> list[Cell]:
+    """Return the cells of a part of a step, or of an epoch."""
     if isinstance(step, Dealt):
         return cells_of_epoch(step, grid.dealt)
-    found, coarser = [], iter(grid.coarser)
-    for each in step:
-        if isinstance(each, Atom):
-            loss = (each.p / each.q).log()
-            found.append(Cell(each.p, each.q, loss, loss))
-        else:
-            found += cells_of_part(each, grid.targets(half, next(coarser)))
+    each = step[place]
+    if isinstance(each, Atom):
+        loss = (each.p / each.q).log()
+        return [Cell(each.p, each.q, loss, loss)]
+    coarser = grid.coarser[sum(isinstance(before, Part) for before in step[:place])]
+    return cells_of_part(each, grid.targets(half, coarser))
+
+
+def cells_of_job(job: tuple[str, int, int, bool]) -> list[Cell]:
+    """Return the cells of a part of a kind of step; each process derives the run for itself."""
+    text, kind, place, half = job
+    (step, _), grid = prepared(text, ctx.prec)[kind]
+    return cells_at(step, grid, place, half)
+
+
+def cells(text: str) -> dict[tuple[int, bool], list[Cell]]:
+    """Cells of every kind of step, for the upper law and for the lower one, which not all have."""
+    jobs = [
+        (text, kind, place, half)
+        for kind, ((step, _), grid) in enumerate(prepared(text, ctx.prec))
+        for half in ((False, True) if grid.is_sharp else (False,))
+        for place in range(1 if isinstance(step, Dealt) else len(step))
+    ]
+    found: dict[tuple[int, bool], list[Cell]] = {}
+    for (_, kind, _, half), answer in zip(jobs, mapped(cells_of_job, jobs), strict=True):
+        found.setdefault((kind, half), []).extend(Cell(*each) for each in answer)
     return found
 
 
@@ -209,24 +238,41 @@ def composed(kinds: list[Kind], window: Window) -> list[arb]:
 def sums(
     kinds: list[Kind], window: Window, epsilons: list[arb], folded: list[arb] | None = None
 ) -> list[arb]:
-    """Sum (1 - e^(epsilon - loss))_+ over the window, which counts losses outside it too (V12)."""
+    """Sum (1 - e^(epsilon - loss))_+ over the window, which counts losses outside it too (V12).
+
+    Above epsilon that is the sum of all masses, less e^epsilon times that of all masses over e^loss: the last
+    places are summed first, and every epsilon takes what is summed when its place is reached.
+    """
     folded = composed(kinds, window) if folded is None else folded
     spacing = kinds[0].grid.spacing
     offset = sum((kind.steps * kind.grid.start for kind in kinds), arb(0))
-    found = []
+    first, end = window.first, window.first + window.points
+    places = []
     for epsilon in epsilons:
-        if not offset + window.first * spacing <= epsilon:
+        if not offset + first * spacing <= epsilon:
             raise NotProvenError("V12: the window must begin below epsilon")
-        # The last place that is surely at most epsilon; places may be too large for doubles.
-        known = ((epsilon - offset) / spacing).lower().floor().unique_fmpz()
-        start = 0 if known is None else max(0, int(known) - window.first)
-        loss = offset + (window.first + start) * spacing
-        weight, total = (-window.tilt * loss).exp(), arb(0)
-        factor, excess, ratio = (-window.tilt * spacing).exp(), (epsilon - loss).exp(), (-spacing).exp()
-        for place in range(window.first + start, window.first + window.points):
-            total += folded[place % window.points] * weight * (1 - excess).max(arb(0))
-            weight, excess = weight * factor, excess * ratio
-        found.append(total)
+        exact_place = (epsilon - offset) / spacing
+        # Up to the first place losses are surely at most epsilon, from the second one on surely above it.
+        known, more = (end_of.floor().unique_fmpz() for end_of in (exact_place.lower(), exact_place.upper()))
+        if known is None or more is None or more - known > WIDEST:
+            raise NotProvenError("V12: the losses have too wide balls")
+        places.append((int(known), min(int(more) + 1, end)))
+    found, mass, quotient = [arb(0)] * len(epsilons), arb(0), arb(0)
+    loss, at = offset + end * spacing, end
+    weight, inverse = (-window.tilt * loss).exp(), (-loss).exp()
+    up, growth = (window.tilt * spacing).exp(), spacing.exp()
+    for i in sorted(range(len(epsilons)), key=lambda i: places[i], reverse=True):
+        known_below, surely_above = places[i]
+        while at > surely_above and at > first:
+            at -= 1
+            weight, inverse = weight * up, inverse * growth
+            term = folded[at % window.points] * weight
+            mass, quotient = mass + term, quotient + term * inverse
+        found[i] = mass - epsilons[i].exp() * quotient
+        for place in range(max(known_below + 1, first), surely_above):
+            loss = offset + place * spacing
+            term = folded[place % window.points] * (-window.tilt * loss).exp()
+            found[i] += term * (1 - (epsilons[i] - loss).exp()).max(arb(0))
     return found
 
 
@@ -238,15 +284,20 @@ def moments(kinds: list[Kind], tilt: arb) -> arb:
     return found
 
 
-def laws(run: object, direction: str, witness: Object) -> list[tuple[Kind, arb, Kind]]:
-    """Laws of every kind of step: the upper one, with its mass of infinite loss, and the lower one."""
+Prepared = list[tuple[tuple[Step | Dealt, int], Grid]]
+"""The pairs of a run with their numbers, and the lattice of each."""
+
+
+@lru_cache(maxsize=2)
+def prepared(text: str, _precision: int) -> Prepared:
+    """Read the run and the lattices of a witness, and refuse those that ask for more than is computed."""
+    run, direction, witness = json.loads(text)
     steps = pairs_of(fields(run, "run", "adjacency steps"), direction)
     spacing = number(witness["spacing"], "spacing", 1e-12, 1e6)
-    tilt = number(witness["tilt"], "tilt", 0.0, 1e6)
     given, found, work = items(witness["kinds"], "kinds", len(steps), len(steps)), [], 0
-    grids = []
-    for entry, (step, _) in zip(given, steps, strict=True):
-        entry = fields(entry, "a kind", "start ranges coarser", "dealt" if isinstance(step, Dealt) else "")
+    for entry, (step, count) in zip(given, steps, strict=True):
+        optional = "dealt" if isinstance(step, Dealt) else "largest_shift"
+        entry = fields(entry, "a kind", "start ranges coarser", optional)
         start, ranges = number(entry["start"], "start", -1e6, 1e6), []
         for each in items(entry["ranges"], "ranges", 0, 128):
             first, last, stride = items(each, "a range", 3, 3)
@@ -254,28 +305,45 @@ def laws(run: object, direction: str, witness: Object) -> list[tuple[Kind, arb, 
             whole(last, "last", first, LARGEST_INDEX)
             ranges.append((first, last, whole(stride, "stride", 1, LARGEST_INDEX)))
         sizes: list[int] = []
+        lost, is_sharp = NOTHING, not isinstance(step, Dealt)
+        if "largest_shift" in entry and not isinstance(step, Dealt):
+            number(entry["largest_shift"], "largest_shift", 0.0, LARGEST_SHIFT)
+            step, lost, is_sharp = up_to(step, Fraction(entry["largest_shift"]))
         if isinstance(step, Dealt):
             work += work_of(entry.get("dealt"), step)
         else:
-            sizes = [len(part.p) + len(part.q) for part in step if isinstance(part, Part)]
+            sizes = [len(each.p) + len(each.q) for each in step if isinstance(each, Part)]
         coarser = items(entry["coarser"], "coarser", len(sizes), len(sizes))
         for size, times in zip(sizes, coarser, strict=True):
             whole(times, "coarser", 1, LARGEST_INDEX)
             work += size * sum((last - first) // (stride * times) + 1 for first, last, stride in ranges)
-        grids.append(Grid(start, spacing, ranges, coarser, entry.get("dealt")))
+        grid = Grid(start, spacing, ranges, coarser, entry.get("dealt"), lost, is_sharp)
+        found.append(((step, count), grid))
     points = len(steps) * whole(witness["points"], "points", 2, LARGEST_POINTS)
     if max(work, points // 2) * ctx.prec > LARGEST_CELLS * 128:
         raise RefusedError("the witness asks for more cells than are computed")
-    for grid, (step, count) in zip(grids, steps, strict=True):
+    return found
+
+
+def laws(run: object, direction: str, witness: Object) -> list[tuple[Kind, arb, Kind]]:
+    """Laws of every kind of step: the upper one, with its mass of infinite loss, and the lower one."""
+    tilt, found = number(witness["tilt"], "tilt", 0.0, 1e6), []
+    text = json.dumps([run, direction, {name: witness[name] for name in ("spacing", "points", "kinds")}])
+    each = cells(text)
+    for kind, ((_, count), grid) in enumerate(prepared(text, ctx.prec)):
+        spacing = grid.spacing
         largest = max([1.0, *(abs(float(grid.at(i))) for r in grid.ranges for i in r[:2])])
         slack = arb(EXACT * largest)
-        up, lost = rounded_up(cells(step, grid, False), grid, slack)
-        # Of an epoch of dealt batches there is no lower law: what the others reveal alone is left out too.
-        known = not isinstance(step, Dealt)
-        down, sink = rounded_down(cells(step, grid, True), grid, tilt) if known else ({}, arb(0))
+        up, lost = rounded_up(each.pop((kind, False)), grid, slack)
+        # Without a lower law the lower end is 0: what the other steps reveal alone is left out too.
+        down, sink = rounded_down(each.pop((kind, True)), grid, tilt) if grid.is_sharp else ({}, arb(0))
         raised = Grid(grid.start + slack, spacing, [], [])
         found.append(
-            (Kind(up, raised, count), lost, Kind(down, Grid(grid.start - sink, spacing, [], []), count))
+            (
+                Kind(up, raised, count),
+                lost + grid.lost,
+                Kind(down, Grid(grid.start - sink, spacing, [], []), count),
+            )
         )
     return found
 
@@ -311,17 +379,19 @@ class Composed(NamedTuple):
 def composed_run(text: str, _precision: int) -> Composed:
     """Compose a run; the last two are kept, as a certificate is made by asking its proof several times."""
     run, direction, witness = json.loads(text)
-    both, window = laws(run, direction, witness), window_of(witness)
+    window = window_of(witness)
+    with stage(0.0, OF_CELLS):
+        both = laws(run, direction, witness)
     upper, lower = [kind for kind, _, _ in both], [kind for _, _, kind in both]
     lost = sum((kind.steps * mass for kind, mass, _ in both), arb(0))
-    return Composed(upper, lower, lost, (composed(upper, window), composed(lower, window)))
+    with stage(OF_CELLS, (1.0 + OF_CELLS) / 2):
+        first = composed(upper, window)
+    return Composed(upper, lower, lost, (first, composed(lower, window)))
 
 
 def enclose(run: object, direction: str, witness: Object, epsilons: list[arb]) -> list[arb]:
     """Enclose delta of one ordered pair at each epsilon (V11, V12)."""
     window = window_of(witness)
-    if window.points * len(epsilons) * ctx.prec > LARGEST_SUMS * 128:
-        raise RefusedError("the witness asks for more sums over the window than are computed")
     upper, lower, lost, folded = composed_run(json.dumps([run, direction, witness]), ctx.prec)
     spacing, period = upper[0].grid.spacing, upper[0].grid.spacing * window.points
     top = sum((k.steps * k.grid.start for k in upper), arb(0)) + (window.first + window.points) * spacing

@@ -14,6 +14,7 @@ from hockeystick_verify.checker import (
     LARGEST_LAWS,
     Law,
     Members,
+    NotProvenError,
     Object,
     RefusedError,
     choice,
@@ -43,7 +44,8 @@ LARGEST_TAIL = 10**6
 LARGEST_TRUNCATED_GROUP = 128
 LARGEST_TRUNCATED_WORK = 2 * LARGEST_TRUNCATED_GROUP**3
 """Most that the third powers of the groups of all truncated samples add up to: 128 records take 9 seconds."""
-LARGEST_PUBLISHED_GROUP = 16
+LARGEST_JOINED_GROUP = 16
+"""Most replaced records of fixed batches whose joined pairs are taken; of more the number is published."""
 
 
 class Part(NamedTuple):
@@ -70,6 +72,23 @@ class Atom(NamedTuple):
 
 Step = list[Part | Atom]
 """The pair of a step: P and Q are the sums of the parts."""
+
+
+def up_to(step: Step, largest: Fraction) -> tuple[Step, arb, bool]:
+    """Leave out shifts that are larger: the step, what P loses, and whether P alone loses terms (V24)."""
+    found: Step = []
+    lost, of_p_only = arb(0), True
+    for each in step:
+        if isinstance(each, Atom):
+            found.append(each)
+            continue
+        p, q = ({s: w for s, w in law.items() if abs(s) <= largest} for law in (each.p, each.q))
+        if not p or not q:
+            raise NotProvenError("V24: a law must keep a shift")
+        lost += each.weight * sum((w for s, w in each.p.items() if s not in p), arb(0))
+        of_p_only = of_p_only and len(q) == len(each.q)
+        found.append(each._replace(p=p, q=q))
+    return found, lost, of_p_only
 
 
 def above(noise: str, scale: arb, law: Law, x: arb) -> arb:
@@ -239,9 +258,7 @@ def replaced_in_fixed_batch(noise: str, scale: arb, sampling: Object, members: M
     law = hypergeometric(members.size, batch, records)
     if noise != "gaussian" or members.size == 1:
         return joined(noise, scale, 1 - law.get(ZERO, arb(0)), 2 * min(members.size, batch))
-    if members.size > LARGEST_PUBLISHED_GROUP:
-        raise RefusedError(f"this bound covers up to {LARGEST_PUBLISHED_GROUP} replaced records")
-    return published(scale, law)
+    return published(scale, law) if members.size <= LARGEST_JOINED_GROUP else counted(scale, law)
 
 
 def published(scale: arb, law: Law) -> Step:
@@ -253,6 +270,17 @@ def published(scale: arb, law: Law) -> Step:
     found: Step = []
     for distance, weight in distances.items():
         found += joined("gaussian", scale, rate, distance, weight / rate)
+    return found
+
+
+def counted(scale: arb, law: Law) -> Step:
+    """Pair of replaced records whose number in the batch is published, 0 too."""
+    found: Step = []
+    for shift, weight in law.items():
+        if shift:
+            found.append(Part(weight, "gaussian", scale, {shift: arb(1)}, {ZERO: arb(1)}))
+        else:
+            found.append(Atom(weight, weight))
     return found
 
 

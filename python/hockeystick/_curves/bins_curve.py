@@ -12,6 +12,8 @@ from hockeystick._arguments import DEFAULT_TOLERANCE, FloatOrFloats, Floats, cou
 from hockeystick._curves.certificate import Certificate
 from hockeystick._curves.certifying import certificate_of_bins
 from hockeystick._curves.chain_of_bins import LARGEST_EPSILON, coefficients, described_chain, enclosed
+from hockeystick._curves.shared_work import shared_work
+from hockeystick._progress import Report
 from hockeystick._readouts import CurveAnswers
 from hockeystick._rounding import steps_in_words
 from hockeystick._vocabulary.adjacency import ADVERSARY, check_add_remove
@@ -266,7 +268,14 @@ class BinsCurve(CurveAnswers):
             "are not computed; use the curve of FixedOrder(batches)"
         )
 
-    def certify(self, *, epsilon: float | None = None, delta: float | None = None) -> Certificate:
+    def certify(
+        self,
+        *,
+        epsilon: float | None = None,
+        delta: float | None = None,
+        progress: Report | bool | None = None,
+        processes: int = 1,
+    ) -> Certificate:
         """Certificate of one number of the curve, for an independent checker.
 
         Parameters
@@ -275,6 +284,10 @@ class BinsCurve(CurveAnswers):
             Finite and at least zero: certifies delta there.
         delta : float, optional
             In (0, 1): certifies epsilon there. Give exactly one of the two.
+        progress : bool or callable, optional
+            True for a bar, or a function of how many of a hundred parts of the work are done, and of 100.
+        processes : int, optional
+            Processes that share what the checker computes, at least 1; the result does not depend on it.
 
         Returns
         -------
@@ -309,7 +322,8 @@ class BinsCurve(CurveAnswers):
                 f"certificates cover noise of 0.001 or more and at least one step: {self!r}"
             )
         run = described_chain(self._mechanism, noise, self._sampling, self._steps, self._adjacency)
-        return certificate_of_bins(self, run, epsilon, delta)
+        with shared_work(progress, processes):
+            return certificate_of_bins(self, run, epsilon, delta)
 
     def __add__(self, other: object) -> NoReturn:
         """Refuse: a sum of losses needs more than each of them."""

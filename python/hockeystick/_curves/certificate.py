@@ -131,9 +131,9 @@ class Certificate:
         Parameters
         ----------
         progress : bool or callable, optional
-            True for a bar, or a function of how many of the ordered pairs are done, and of their number.
+            True for a bar, or a function of how many parts of the work are done, and of their number.
         processes : int, optional
-            Ordered pairs that are checked at a time, at least 1; the result does not depend on it.
+            Processes that share the work, at least 1; the result does not depend on it.
 
         Returns
         -------

@@ -20,8 +20,10 @@ from hockeystick._curves.large_groups import Proof, witness_on_a_line
 from hockeystick._curves.lattice_witness import LatticeWitness
 from hockeystick._curves.norm_units import Units, units_of, with_units
 from hockeystick._curves.renyi_witness import renyi_on_a_lattice, renyi_witness
+from hockeystick._curves.shared_work import FIRST, shared_work, stage
 from hockeystick._curves.witness import MOST_WORK
 from hockeystick._extras import needed
+from hockeystick._progress import Report
 from hockeystick.errors import UnsupportedError
 
 if TYPE_CHECKING:
@@ -53,6 +55,8 @@ MOST_MORE = 0.05
 """By which part of itself, and by how much besides, a claimed epsilon may be above the answer."""
 LESS = 1e-3
 """Or the answer for an epsilon that is less by this part: next to the largest loss delta falls that fast."""
+OF_WITNESS, OF_CLAIMS = 0.3, 0.1
+"""Parts of the work that witnesses are, and claims after the first proof, roughly: for the bar alone."""
 FURTHER = (1.001, 1.05, 1.5, 3.0, 10.0)
 """By how much further than expected a claim on epsilon is looked for, until it is proven."""
 
@@ -72,6 +76,8 @@ class Certifiable:
         delta: float | None = None,
         order: float | None = None,
         alpha: float | None = None,
+        progress: Report | bool | None = None,
+        processes: int = 1,
     ) -> Certificate:
         """Certificate of one number of the curve, for an independent checker.
 
@@ -87,6 +93,10 @@ class Certifiable:
         alpha : float, optional
             In (0, 1): certifies the trade-off function at this false positive rate, `beta`. For the
             adjacencies "add_remove" and "replace". Give exactly one of the four.
+        progress : bool or callable, optional
+            True for a bar, or a function of how many of a hundred parts of the work are done, and of 100.
+        processes : int, optional
+            Processes that share what the checker computes, at least 1; the result does not depend on it.
 
         Returns
         -------
@@ -123,26 +133,36 @@ class Certifiable:
         given = [each for each in (epsilon, delta, order, alpha) if each is not None]
         if len(given) != 1:
             raise TypeError("give exactly one of delta, epsilon, order and alpha")
-        curve = cast("Curve", self)
-        run = _described(curve)
-        if order is not None:
-            return _of_renyi(curve, run, order)
-        if alpha is not None:
-            return _of_tradeoff(curve, run, alpha)
-        method = _method(curve, run, epsilon, delta)
-        if method == "line":
-            units = units_of(run)
-            rough = units is not None and units.is_rough
-            for tolerance in () if rough else TOLERANCES:
-                found = _on_a_line(curve, run, epsilon, delta, tolerance)
-                if found is None:
-                    continue
+        with shared_work(progress, processes):
+            return _certificate(cast("Curve", self), epsilon, delta, order, alpha)
+
+
+def _certificate(
+    curve: Curve, epsilon: float | None, delta: float | None, order: float | None, alpha: float | None
+) -> Certificate:
+    """Certificate of what is not None, by the first way that has a proof."""
+    run, left = _described(curve), 1.0
+    if order is not None:
+        return _of_renyi(curve, run, order)
+    if alpha is not None:
+        return _of_tradeoff(curve, run, alpha)
+    method = _method(curve, run, epsilon, delta)
+    if method == "line":
+        units = units_of(run)
+        rough = units is not None and units.is_rough
+        for tolerance in () if rough else TOLERANCES:
+            found = _on_a_line(curve, run, epsilon, delta, tolerance)
+            if found is None:
+                continue
+            with stage(1.0 - left, 1.0 - left * (1.0 - FIRST)):
                 if found.is_proven():
                     return found.certificate
-                if _has_tiny_shifts(run):  # others of these would take as long to fail
-                    break
-            _require_a_lattice(run)
-            method = "rounded" if rough else "lattice"
+            left *= 1.0 - FIRST
+            if _has_tiny_shifts(run):  # others of these would take as long to fail
+                break
+        _require_a_lattice(run)
+        method = "rounded" if rough else "lattice"
+    with stage(1.0 - left, 1.0):
         return _first_proven(curve, run, [method, *_other_methods(run, method)], epsilon, delta)
 
 
@@ -207,8 +227,8 @@ def _method(curve: Curve, run: dict[str, Any], epsilon: float | None, delta: flo
 
 
 def _other_methods(run: dict[str, Any], method: str) -> tuple[str, ...]:
-    """Return what to try if a method has no proof: one record that is dealt into batches has several."""
-    if method == "chain" or not any(step["sampling"]["name"] in DEALT for step in run["steps"]):
+    """Return what to try if a method has no proof: records that are dealt into batches have several."""
+    if not any(step["sampling"]["name"] in DEALT for step in run["steps"]):
         return ()
     if any(step["group"]["size"] > 1 for step in run["steps"]):
         return ("published",)
@@ -222,13 +242,15 @@ def _first_proven(
 ) -> Certificate:
     """Certificate by the first of some methods that has a proof; if none has, the error of the first one."""
     try:
-        return _by_the_checker(curve, run, methods[0], epsilon, delta)
+        with stage(0.0, FIRST if len(methods) > 1 else 1.0):
+            return _by_the_checker(curve, run, methods[0], epsilon, delta)
     except UnsupportedError as error:
         if len(methods) == 1:
             raise
         refused = error
     try:
-        return _first_proven(curve, run, methods[1:], epsilon, delta)
+        with stage(FIRST, 1.0):
+            return _first_proven(curve, run, methods[1:], epsilon, delta)
     except UnsupportedError:
         raise refused from None
 
@@ -329,7 +351,8 @@ class _Enclosures:
         dealt = needed("hockeystick_verify.dealt_lattice", "verify")
         try:
             plain = needed("hockeystick_verify.variants", "verify").plain(run)
-            for direction in directions(run):
+            reported = needed("hockeystick_verify.parallel", "verify").reported
+            for direction in reported(directions(run), len(directions(run))):
                 if method == "allocation":
                     self.witnesses[direction] = allocation_witness(plain, direction, epsilon, floor)
                 elif method == "bins":
@@ -352,11 +375,15 @@ class _Enclosures:
 
     def bounds(self, epsilons: list[float]) -> list[tuple[float, float]]:
         """Return the ends of the proven intervals."""
+        made = 0.0
         if self.chains is not None:
-            self.witnesses = self.chains.witnesses(epsilons)
+            made = OF_WITNESS
+            with stage(0.0, made):
+                self.witnesses = self.chains.witnesses(epsilons)
         claims = [{"epsilon": each, "at_most": 1.0} for each in epsilons]
         try:
-            found = self.checker.check({"run": self.run, "claims": claims, "witness": self.witnesses})
+            with stage(made, 1.0):
+                found = self.checker.check({"run": self.run, "claims": claims, "witness": self.witnesses})
         except (self.checker.NotProvenError, self.checker.RefusedError) as error:
             raise UnsupportedError(f"no proof was found that the checker accepts: {error}") from None
         return [(max(0.0, each.lower), min(1.0, each.upper)) for each in found]
@@ -370,7 +397,8 @@ def _by_the_checker(
     The certificate is about the run as it is described: the numbers of the claims come from the checker.
     """
     low, high, _, level = _asked(curve, epsilon, delta)
-    enclosures = _Enclosures(curve, run, method, (low, high), level)
+    with stage(0.0, OF_WITNESS):
+        enclosures = _Enclosures(curve, run, method, (low, high), level)
     is_dealt = any(step["sampling"]["name"] in DEALT for step in run["steps"])
     sharp = method in ("lattice", "rounded") and not is_dealt
     if method == "allocation":
@@ -378,7 +406,8 @@ def _by_the_checker(
     if method == "bins":  # what a part of an epoch reveals is bounded by the whole one
         sharp = all(step["count"] % step["sampling"]["batches"] == 0 for step in run["steps"])
     if epsilon is not None:
-        ((lower, upper),) = enclosures.bounds([high])
+        with stage(OF_WITNESS, 1.0):
+            ((lower, upper),) = enclosures.bounds([high])
         enough = max(MOST_ABOVE, level**-MOST_DIGITS if level else 0.0) * level
         if level > 0.0:
             enough = max(enough, float(curve.bounds(epsilon=high * (1.0 - LESS))[1]))
@@ -388,7 +417,8 @@ def _by_the_checker(
         if sharp and lower > 0.0:
             claims.append({"epsilon": high, "at_least": lower})
         return _document(run, claims, enclosures.witnesses)
-    ends = enclosures.bounds([high, high * (1 + 1e-6) + 1e-6, low])
+    with stage(OF_WITNESS, 1.0 - OF_CLAIMS):
+        ends = enclosures.bounds([high, high * (1 + 1e-6) + 1e-6, low])
     slope = max((math.log(ends[0][1]) - math.log(ends[1][1])) / (high * 1e-6 + 1e-6), 1e-3)
     more = max(math.log(ends[0][1] / level), 1e-12) / slope
     less = max(math.log(level / max(ends[2][0], 1e-300)), 1e-12) / slope
@@ -399,7 +429,8 @@ def _by_the_checker(
     if method == "chain":
         tried = tried[:2]
     try:
-        found = enclosures.bounds([*tried, *under])
+        with stage(1.0 - OF_CLAIMS, 1.0):
+            found = enclosures.bounds([*tried, *under])
     except UnsupportedError:  # losses that far below epsilon may be outside the window of the witness
         under = []
         found = enclosures.bounds(tried)

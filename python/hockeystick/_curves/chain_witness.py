@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -108,20 +109,33 @@ class Chains:
 
     def witnesses(self, epsilons: list[float]) -> dict[str, Any]:
         """Return the witness of each direction: that of one record, and the parts of every epsilon."""
-        found = {}
-        for direction, links in self._links.items():
-            splits = [links.split(epsilon) for epsilon in epsilons]
-            if direction not in self._ones:
-                least, most = min(map(min, splits)) * (1 - MARGIN), max(map(max, splits)) * (1 + MARGIN)
-                self._ones[direction] = self._one(direction, least, most)
-            parts = [[{"epsilon": float(each), "links": 1} for each in split] for split in splits]
+        found, splits = (
+            {},
+            {way: [links.split(each) for each in epsilons] for way, links in self._links.items()},
+        )
+        if not self._ones:
+            self._ones = self._of_one_record(splits)
+        for direction, each in splits.items():
+            parts = [[{"epsilon": float(part), "links": 1} for part in split] for split in each]
             one = self._ones[direction]
             found[direction] = {"bits": one["bits"], "method": "chain", "splits": parts, "one": one}
         return found
 
-    def _one(self, direction: str, least: float, most: float) -> dict[str, Any]:
-        level = math.log(max(float(np.asarray(self._links[direction].one.bounds(epsilon=most)[1])), 1e-300))
-        single = self._single[direction]
-        if method_of(single) == "allocation":
-            return allocation_witness(single, direction, most, level)
-        return LatticeWitness(single, direction, most, level, least).find()
+    def _of_one_record(self, splits: dict[str, list[Floats]]) -> dict[str, dict[str, Any]]:
+        """Witnesses of the curve of one record; of dealt batches both orders have one, and one transform."""
+        least, most, levels = {}, {}, {}
+        for way, each in splits.items():
+            least[way] = min(map(min, each)) * (1 - MARGIN)
+            most[way] = max(map(max, each)) * (1 + MARGIN)
+            level = float(np.asarray(self._links[way].one.bounds(epsilon=most[way])[1]))
+            levels[way] = math.log(max(level, 1e-300))
+        if all(method_of(single) == "allocation" for single in self._single.values()):
+            # Parts of epochs have long lines where much is asked for: those are proven on a lattice.
+            with suppress(UnsupportedError):
+                way, single = next(iter(self._single.items()))
+                shared = allocation_witness(single, way, max(most.values()), min(levels.values()))
+                return dict.fromkeys(self._single, shared)
+        return {
+            way: LatticeWitness(single, way, most[way], levels[way], least[way]).find()
+            for way, single in self._single.items()
+        }

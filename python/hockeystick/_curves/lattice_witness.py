@@ -6,12 +6,13 @@ Nothing here is proven, as in `hockeystick._curves.witness`. The pairs are those
 from __future__ import annotations
 
 import math
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
 
 from hockeystick._curves.dealt_witness import DealtLaw
-from hockeystick._curves.step_law import StepLaw
+from hockeystick._curves.step_law import StepLaw, part_of
 from hockeystick._extras import needed
 from hockeystick.errors import UnsupportedError
 
@@ -26,7 +27,14 @@ CHEAP = 1 << 13
 """From so many points on, `GOOD` is enough. Half a second to check; twice as many take twice the time."""
 NEGLIGIBLE = math.log(1e-7)
 """Logarithm of what each of the further errors may be, relative to delta."""
+WIDE = 0.3
+"""Aimed at if that has too many cells too, as for groups of tens in samples that are cut: where epsilon is
+large, it is some percent larger then."""
 MOST_CELLS = 4.0e5
+LEFT_OUT = math.log(1e-4)
+"""Logarithm of what shifts that are left out may add, relative to delta."""
+MANY_SHIFTS = 256
+"""Shifts of all parts of a step from which on large ones are left out (V24): most have fewer."""
 BLOCKS = 24
 RISE = 0.5
 """How much the logarithms of the moments in the window's bounds may rise because losses are rounded."""
@@ -70,15 +78,37 @@ class LatticeWitness:
         self.context.prec = EXACT_BITS
         self.epsilon, self.log_delta, self.allowed, self.aimed = epsilon, log_delta, 1.0, GOOD
         self.least = epsilon if least is None else least
-        steps = checker.pairs_of(run, direction)
-        self.laws = [self._law(step, count) for step, count in steps]
+        self.checker, level = checker, log_delta + LEFT_OUT
+        self.laws = [self._law(step, count, level) for step, count in checker.pairs_of(run, direction)]
         self.steps = sum(law.count for law in self.laws)
         self._cut()
         self.tilt = self._saddle()
+        if not math.isfinite(self._cumulant(self.tilt)):
+            raise UnsupportedError("no witness on a lattice was found for losses that are this far apart")
 
-    def _law(self, step: Any, count: int) -> StepLaw:
-        law = StepLaw if isinstance(step, list) else DealtLaw
-        return law(step, count, self.log_delta)
+    def _law(self, step: Any, count: int, level: float) -> StepLaw:
+        """Law of a kind of step; of many shifts without the large ones that together add next to nothing."""
+        if not isinstance(step, list):
+            return DealtLaw(step, count, self.log_delta)
+        shifts = [abs(shift) for part in step if part_of(part) for law in (part.p, part.q) for shift in law]
+        found = None
+        if len(shifts) > MANY_SHIFTS:
+            losses: dict[Any, float] = {}
+            for part in step:
+                for law in (part.p, part.q) if part_of(part) else ():
+                    for shift, weight in law.items():
+                        losses[abs(shift)] = losses.get(abs(shift), 0.0) + float(part.weight * weight)
+            total, most = 0.0, math.exp(max(level, -690.0)) / count
+            for shift in sorted(losses, reverse=True):
+                total += losses[shift]
+                if total > most:
+                    found = shift
+                    break
+        if found is None or found == max(shifts):
+            return StepLaw(step, count, self.log_delta)
+        law = StepLaw(self.checker.up_to(step, found)[0], count, self.log_delta)
+        law.largest_shift = float(found)
+        return law
 
     def _cut(self) -> None:
         """Leave out what one step decides: losses that no others make up for, and very large ones.
@@ -137,10 +167,10 @@ class LatticeWitness:
         UnsupportedError
             If the interval would be wide, or the checker would take long.
         """
-        try:
-            return self._found(GOOD)
-        except UnsupportedError:
-            return self._found(COARSE)
+        for aimed in (GOOD, COARSE):
+            with suppress(UnsupportedError):
+                return self._found(aimed)
+        return self._found(WIDE)
 
     def _found(self, aimed: float) -> dict[str, Any]:
         """Witness for an interval of about this relative width; less where that is cheap."""
@@ -168,7 +198,7 @@ class LatticeWitness:
                 spacing = size / cells * (1.0 + 1e-15)
             widths = [self._error(law, spacing, curvature) for law in self.laws]
             width = sum(widths) / self.allowed
-            good = FINE if points < CHEAP else aimed
+            good = FINE if points < CHEAP and aimed < WIDE else aimed
             if width < good or (points == POINTS[-1] and width < ENOUGH):
                 self.aimed = max(width, FINE)
                 break
@@ -240,9 +270,10 @@ class LatticeWitness:
             for size, times in zip(law.components, coarser, strict=True)
             for a, b, stride in ranges
         )
-        if cells > MOST_CELLS or len(ranges) > MOST_RANGES:
+        if cells > MOST_CELLS * (2.0 if self.aimed >= COARSE else 1.0) or len(ranges) > MOST_RANGES:
             raise UnsupportedError("the checker would need more than a minute or two for this claim")
-        return {"start": start, "ranges": ranges, "coarser": coarser}
+        found = {"start": start, "ranges": ranges, "coarser": coarser}
+        return found if law.largest_shift is None else found | {"largest_shift": law.largest_shift}
 
 
 def _narrow_enough(doublings: int, width: float, heavy: float) -> int:

@@ -17,6 +17,9 @@ OUTPUTS = 20_001
 class StepLaw:
     """The loss of a step under P, in doubles: losses in ascending order, and logarithms of probabilities."""
 
+    largest_shift: float | None = None
+    """The largest shift that is kept, if others are left out (V24)."""
+
     def __init__(self, step: Any, count: int, log_delta: float) -> None:
         self.count = count
         self.components = [len(part.p) + len(part.q) for part in step if part_of(part)]
@@ -118,7 +121,12 @@ def _part(part: Any, log_delta: float) -> tuple[Floats, Floats]:
         )
     x = (edges[1:] + edges[:-1]) / 2
     log_p, log_q = _mixture(part, part.p, x), _mixture(part, part.q, x)
-    return log_p - log_q, log_p + np.log(np.diff(edges)) + float(part.weight.log())
+    return log_p - log_q, log_p + np.log(np.diff(edges)) + _log_weight(part)
+
+
+def _log_weight(part: Any) -> float:
+    """Logarithm of the weight of a part, whose ball may contain 0 where it is next to nothing."""
+    return math.log(max(float(part.weight.upper()), 1e-300))
 
 
 def _between(low: float, high: float, inner: list[float]) -> list[tuple[float, float]]:

@@ -246,7 +246,13 @@ def _certify(given: dict[str, Any]) -> None:
         raise click.UsageError("a certificate covers one --group-size")
     arguments.pop("dataset_size", None)
     point = {name: arguments.pop(name) for name in ("epsilon", "delta") if name in arguments}
-    certificate = privacy_curve(**arguments).certify(**point)
+    bar = needed("hockeystick_verify", "verify").bar if given["progress"] else None
+    try:
+        certificate = privacy_curve(**arguments).certify(**point, progress=bar, processes=given["processes"])
+    except UnsupportedError:
+        if bar is not None:
+            click.echo(err=True)  # the message has a line of its own
+        raise
     path = str(certificate.save(given["path"]))
     if given["as_json"]:
         hashed = {"path": path, "sha256": certificate.sha256, "claims": certificate.claims}
@@ -269,6 +275,7 @@ def _verify(paths: tuple[str, ...], processes: int, progress: bool, as_json: boo
     click.get_current_context().exit(checker.main(given))
 
 
+SHARED = ("processes", "progress")
 CERTIFIED_POINT: dict[str, dict[str, Any]] = {
     "epsilon": {"required": False, "help": "Certify delta at this epsilon, at least 0."},
     "delta": {"required": False, "help": "Certify epsilon at this delta, in (0, 1)."},
@@ -389,7 +396,7 @@ hockeystick: Any = click.version_option(__version__, prog_name="hockeystick")(
             _command(
                 "certify",
                 _certify,
-                ("path", "epsilon", "delta", *NOISE, *DRAWING, "steps", "epochs", *MEMBERS),
+                ("path", "epsilon", "delta", *NOISE, *DRAWING, "steps", "epochs", *MEMBERS, *SHARED),
                 "A certificate of epsilon or delta, for an independent checker.",
                 CERTIFIED_POINT,
             ),

@@ -199,6 +199,8 @@ _SETTINGS: dict[str, dict[str, Any]] = {
     "dataset": {"help": "The data that it was trained on, for that form."},
     "responsible": {"help": "Who answers for it, for that form."},
     "date": {"help": "Date of the report, for that form."},
+    "progress": {"is_flag": True, "help": "Show a bar."},
+    "processes": {"type": click.IntRange(1), "default": 1, "help": "Processes that share the work."},
     "as_json": {"is_flag": True, "help": "Print JSON, with all digits and both ends of the interval."},
 }
 

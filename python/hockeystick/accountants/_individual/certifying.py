@@ -13,6 +13,8 @@ import numpy as np
 from hockeystick._arguments import DEFAULT_TOLERANCE, count_scalar, require
 from hockeystick._curves.certificate import Certificate
 from hockeystick._curves.curve import PrivacyCurve
+from hockeystick._curves.shared_work import shared_work
+from hockeystick._progress import Report
 from hockeystick._vocabulary.groups import Group
 from hockeystick._vocabulary.sampling import FullBatch, Poisson, Sampling
 from hockeystick._vocabulary.step_kinds import StepKind, step_kind
@@ -73,7 +75,13 @@ class CertifiesExamples:
     _state: IndividualState
 
     def certify(
-        self, example: int, *, delta: float | None = None, epsilon: float | None = None
+        self,
+        example: int,
+        *,
+        delta: float | None = None,
+        epsilon: float | None = None,
+        progress: Report | bool | None = None,
+        processes: int = 1,
     ) -> Certificate:
         """Certificate of one example's epsilon, or its delta, for an independent checker.
 
@@ -85,6 +93,10 @@ class CertifiesExamples:
             In (0, 1): certifies epsilon there.
         epsilon : float, optional
             Finite and at least zero: certifies delta there. Give exactly one of the two.
+        progress : bool or callable, optional
+            True for a bar, or a function of how many of a hundred parts of the work are done, and of 100.
+        processes : int, optional
+            Processes that share what the checker computes, at least 1; the result does not depend on it.
 
         Returns
         -------
@@ -131,7 +143,8 @@ class CertifiesExamples:
         place = count_scalar(example, "example", 0, self._state.dataset_size - 1)
         if (delta is None) == (epsilon is None):
             raise TypeError("give exactly one of delta and epsilon")
-        return _certificate(levels_of(self._state, place), delta, epsilon)
+        with shared_work(progress, processes):
+            return _certificate(levels_of(self._state, place), delta, epsilon)
 
 
 def levels_of(state: IndividualState, place: int) -> tuple[Levels, bool]:
