@@ -28,7 +28,7 @@ BUILD_INPUTS := Cargo.toml Cargo.lock pyproject.toml $(shell find src -name '*.r
 export CARGO_ENCODED_RUSTFLAGS := $(shell sh scripts/release_flags.sh 2>/dev/null)
 
 .NOTPARALLEL:
-.PHONY: help tools calculator demo test test-slow test-long test-opacus test-browser test-calculator bench bench-all bench-instructions \
+.PHONY: help tools calculator demo test test-slow test-long test-opacus test-originals test-browser test-calculator bench bench-all bench-instructions \
 	lint lint-rust test-rust docs experiments notebooks wheel crate pictures audit sbom reproducible clean
 
 help: ## list the targets
@@ -99,6 +99,11 @@ test-slow: $(VENV)/for-dev ## the tests that take long, those on a cluster of pr
 
 test-opacus: $(VENV)/for-opacus ## beside Opacus and dp-accounting, in a real training loop, on MPI; installs torch (5 GB)
 	$(PYTEST) $(call marked,opacus|clusters) -m '(opacus or clusters) and not long'
+
+# prv-accountant and autodp have their tests on GitHub alone; ORIGINALS_GIT names another server that has them.
+test-originals: $(VENV)/for-opacus ## the test suites of four other accountants, with our names; SUITES= for some; needs a network
+	$(PY) scripts/fetch_originals.py $(VENV)/originals $(SUITES)
+	$(PY) scripts/run_originals.py $(VENV)/originals $(SUITES)
 
 test-long: $(VENV)/for-opacus ## nightly sizes: 5,000 runs beside the peers, 10^5 random calls; hours and gigabytes
 	$(PYTEST) -m long

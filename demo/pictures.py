@@ -62,7 +62,7 @@ def draw_epsilon(rows: list[Row], subtitle: str, path: Path) -> None:
     axes.set_yscale("log")
     axes.set_xticks(sizes, [str(size) for size in sizes])
     axes.set_xlabel("group size (records)")
-    axes.set_ylabel(f"ε at δ = {DELTA_TEXT} (log scale)")
+    axes.set_ylabel(rf"$\varepsilon$ at $\delta$ = {DELTA_TEXT} (log scale)")
     axes.set_ylim(0.6 * rows[0].exact, ROOM_ABOVE * max(max(row.jensen, row.renyi) for row in rows))
     finish(figure, axes, "What one training run guarantees to a group", subtitle, path)
 
@@ -90,13 +90,13 @@ def draw_delta(history: History, subtitle: str, path: Path) -> None:
         label = f"group of {group_size}" if group_size > 1 else "one record"
         style = {"color": colour, "marker": marker, "markersize": 4, "linestyle": "none", "capsize": 4}
         axes.errorbar(points, estimates, yerr=bars, label=label, **style)
-    axes.axhline(DELTA, color="0.5", linestyle=":", linewidth=1, label=f"δ = {DELTA_TEXT}")
+    axes.axhline(DELTA, color="0.5", linestyle=":", linewidth=1, label=rf"$\delta$ = {DELTA_TEXT}")
     axes.set_xscale("log")
     axes.set_yscale("log")
     axes.set_ylim(SMALLEST_DELTA, LARGEST_DELTA)
     axes.xaxis.set_major_formatter("{x:g}")
-    axes.set_xlabel("ε (log scale)")
-    axes.set_ylabel("δ (log scale)")
+    axes.set_xlabel(r"$\varepsilon$ (log scale)")
+    axes.set_ylabel(r"$\delta$ (log scale)")
     key = (
         "lines: exact; dotted: Rényi bounds\n"
         f"points: Monte Carlo with {CONFIDENCE:.0%} intervals,\n"

@@ -44,6 +44,17 @@ def test_the_numbers_are_those_of_a_fine_grid_and_below_those_of_renyi(users, of
         assert all(exact < bound for exact, bound in zip(found, of_rdp, strict=True))
 
 
+@pytest.mark.parametrize(
+    ("used_microbatching", "of_rdp"),
+    [(False, [10.8602036, 3.2391922]), (True, [26.2880374, 22.5970358])],  # two more of its cases
+)
+def test_parts_of_epochs_cost_less_than_by_renyi_divergences(used_microbatching, of_rdp):
+    run = {"number_of_examples": 10_000, "batch_size": 100, "num_epochs": 1.2, "noise_multiplier": 0.7}
+    text = compute_dp_sgd_privacy_statement(**run, delta=1e-5, used_microbatching=used_microbatching)
+    for exact, bound in zip(numbers(text), of_rdp, strict=True):
+        assert 0.7 * bound < exact < bound
+
+
 def test_a_user_is_a_group_and_microbatches_halve_the_noise():
     text = compute_dp_sgd_privacy_statement(**RUN, used_microbatching=False, max_examples_per_user=8)
     run = {"delta": 1e-6, "noise_multiplier": 2.0}

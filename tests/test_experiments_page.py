@@ -28,7 +28,8 @@ def test_a_changed_number_would_be_noticed():
 
 
 def test_every_picture_of_the_page_is_stored_and_every_stored_one_is_shown():
-    shown = re.findall(r"\(experiments/([\w-]+\.png)\)", page.PAGE.read_text("utf-8"))
+    text = "".join(each.read_text("utf-8") for each in (page.PAGE, page.PAGE.with_name("figures.md")))
+    shown = re.findall(r"\(experiments/([\w-]+\.png)(?:#only-\w+)?\)", text)
     assert sorted(shown) == sorted(path.name for path in page.FOLDER.glob("*.png"))
     assert len(shown) >= 16
 
@@ -105,3 +106,46 @@ def test_both_ways_to_clip_had_equally_many_choices_and_the_best_was_taken():
             best = max(run["tried"], key=lambda each: each["held_out_accuracy"])
             assert (best["path"], best["clipping_norm"]) == (run["path"], run["clipping_norm"])
             assert run["history"][-1] == run["test_accuracy"]
+
+
+FIGURES = json.loads((page.FOLDER / "figures.json").read_text("utf-8"))
+
+
+def test_groups_lose_less_at_low_rates():
+    found = FIGURES["sampling"]
+    for rate, noise, epsilons in zip(
+        found["rates"], found["noise_multipliers"], found["epsilon"], strict=True
+    ):
+        run = {"noise_multiplier": noise, "sample_rate": rate, "steps": 100, "group_size": found["sizes"]}
+        assert hs.get_epsilon(delta=1e-5, **run) == pytest.approx(epsilons, rel=1e-4)
+    assert [round(epsilons[-1], 1) for epsilons in (found["epsilon"][0], found["epsilon"][-1])] == [8.5, 26.8]
+    one, eight = ([row[place] for row in found["delta"]] for place in (0, 3))
+    assert one == sorted(one, reverse=True)
+    assert eight == sorted(eight)
+
+
+def test_epsilon_grows_like_the_root_of_the_steps_until_it_is_large():
+    first, *_, last = FIGURES["steps"]["epsilon"]
+    steps = FIGURES["steps"]["steps"]
+    ratio = first[0][steps.index(100)] / first[0][0]
+    assert 12.0 < ratio < 13.0
+    assert last[-1][-1] / last[-1][steps.index(100)] > 30.0
+
+
+def test_curves_of_added_and_removed_records_cross_after_two_steps():
+    found = FIGURES["crossing"]
+    rows = [np.subtract(*both) for both in zip(found["add"], found["remove"], strict=True)]
+    assert rows[0].max() == 0.0
+    assert rows[1].max() > 0.015
+    assert rows[1].min() < -0.05
+    run = {"mechanism": hs.Laplace(1.0), "sample_rate": 0.5, "steps": 2, "adjacency": "add"}
+    again = hs.get_delta(epsilon=found["epsilons"][::10], **run)
+    assert again == pytest.approx(found["add"][1][::10], rel=1e-5, abs=1e-12)
+
+
+def test_fixed_batches_take_twice_the_noise_of_poisson_samples():
+    found = FIGURES["noise"]
+    assert np.array(found["fixed"]) == pytest.approx(2.0 * np.array(found["poisson"]), rel=1e-4)
+    run = {"epsilon": 1.0, "sample_rate": found["rates"][3], "steps": 10_000}
+    noise = hs.get_noise_multiplier(delta=found["deltas"], **run)
+    assert noise == pytest.approx([row[3] for row in found["poisson"]], rel=1e-5)

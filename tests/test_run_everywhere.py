@@ -55,11 +55,46 @@ def test_renyi_divergence_is_about_one_step():
     fixed = renyi.group_rdp(hs.Gaussian(2.0), 4.0, group_size=3, sampling="fixed", **SIZES)
     scheme = hs.WithoutReplacement(100, 10_000)
     assert fixed == renyi.group_rdp(hs.Gaussian(2.0), 4.0, group_size=3, sampling=scheme)
-    for given in (((RUN, 4.0), {}), ((), {"run": RUN, "orders": 4.0})):
-        with pytest.raises(TypeError, match=r"one step, and a Run has many: .*renyi"):
-            renyi.group_rdp(*given[0], **given[1])
+    of_step = renyi.group_rdp(hs.Gaussian(1.0), 4.0, group_size=4, **SIZES)
+    for given in (((RUN, 4.0), {}), ((), {"run": RUN, "orders": 4.0}), ((RUN, 4.0), {"sample_rate": 0.01})):
+        assert renyi.group_rdp(*given[0], **given[1]) == of_step
+    assert RUN.number_of_steps * of_step == pytest.approx(hs.privacy_curve(RUN).renyi(4.0), rel=1e-9)
     with pytest.raises(TypeError, match="takes no steps or epochs"):
         renyi.group_rdp(hs.Gaussian(2.0), 4.0, sample_rate=0.01, group_size=3, steps=10)
+
+
+@pytest.mark.parametrize(
+    ("change", "by_hand"),
+    [
+        ({"mechanism": hs.Laplace(6.0)}, {"mechanism": hs.Laplace(6.0), "group_size": 4, **SIZES}),
+        ({"sampling": "fixed"}, {"sampling": hs.WithoutReplacement(100, 10_000), "group_size": 4}),
+        ({"adjacency": "replace"}, {"adjacency": "replace", "group_size": 4, **SIZES}),
+        (
+            {"group": hs.Group(rates=[0.01, 0.03])},
+            {"group": hs.Group(rates=[0.01, 0.03]), **SIZES},
+        ),
+    ],
+)
+def test_renyi_divergence_takes_all_facts_of_a_run(change, by_hand):
+    noise = by_hand.pop("mechanism", hs.Gaussian(1.0))
+    exact = renyi.group_rdp(noise, [2.0, 8.0], **by_hand)
+    assert renyi.group_rdp(RUN.replace(**change), [2.0, 8.0]).tolist() == exact.tolist()
+    assert exact.tolist() != renyi.group_rdp(RUN, [2.0, 8.0]).tolist()
+
+
+def test_renyi_divergence_refuses_what_a_run_contradicts_or_it_cannot_answer():
+    with pytest.raises(ValueError, match=r"mechanism contradicts the run, which states 1\.0"):
+        renyi.group_rdp(hs.Gaussian(2.0), 4.0, run=RUN)
+    with pytest.raises(ValueError, match="group_size contradicts the run, which states 4"):
+        renyi.group_rdp(RUN, 4.0, group_size=8)
+    with pytest.raises(TypeError, match="exactly one of mechanism and component"):
+        renyi.group_rdp(RUN.replace(noise_multiplier=None), 4.0)
+    with pytest.raises(TypeError, match="takes one run"):
+        renyi.group_rdp(RUN, 4.0, run=RUN)
+    with pytest.raises(TypeError, match=r"run must be a Run, got 'run\.toml'"):
+        renyi.group_rdp(orders=4.0, run="run.toml")
+    with pytest.raises(hs.UnsupportedError, match="RandomAllocation"):
+        renyi.group_rdp(RUN.replace(sampling=hs.RandomAllocation(10)), 4.0)
 
 
 @pytest.mark.parametrize("function", [shuffle.tradeoff, shuffle.lower_bound, shuffle.upper_bound])
@@ -134,9 +169,21 @@ def test_a_filter_is_about_one_step():
         == sized.step(norms, noise_multiplier=1.0, batch_size=10, dataset_size=100).tolist()
     )
     assert exact.state_dict() == sized.state_dict()
-    for arguments in ((RUN,), (norms, RUN)):
-        with pytest.raises(TypeError, match="one step, and a Run has many: give noise_multiplier=run"):
-            exact.step(*arguments)
+    of_run = IndividualFilter(epsilon=1.0, delta=1e-5)
+    run = hs.Run(sampling="poisson", epochs=3, noise_multiplier=1.0, batch_size=10, dataset_size=100)
+    of_run.step(norms, run)
+    assert of_run.state_dict() == exact.state_dict()
+    before = of_run.state_dict()
+    for change in ({"records_per_person": 2}, {"adjacency": "replace"}, {"mechanism": hs.Laplace(1.0)}):
+        with pytest.raises(hs.UnsupportedError, match=f"the run states .*{str(*change.values())[:7]}"):
+            of_run.step(norms, run.replace(**change))
+    with pytest.raises(hs.UnsupportedError, match="sampling must be Poisson or FullBatch"):
+        of_run.step(norms, run.replace(sampling="fixed"))
+    with pytest.raises(TypeError, match="noise_multiplier is missing"):
+        of_run.step(norms, run.replace(noise_multiplier=None))
+    with pytest.raises(ValueError, match=r"noise_multiplier contradicts the run, which states 1\.0"):
+        of_run.step(norms, run, noise_multiplier=2.0)
+    assert of_run.state_dict() == before
     with pytest.raises(TypeError, match="once a step"):
         exact.step(norms, noise_multiplier=1.0, sample_rate=0.1, epochs=2)
 

@@ -9,14 +9,13 @@ from __future__ import annotations
 import argparse
 import os
 from concurrent.futures import ProcessPoolExecutor
-from importlib import import_module
 from multiprocessing import get_context
 from pathlib import Path
 
 from benches.experiments import page, shuffle
 from benches.experiments.effort import FULL, SHORT, Effort
+from benches.experiments.papers import PAPERS, redraw, run_one
 
-PAPERS = ("individual", "rgp", "group", "shuffle")
 OUTPUT = Path(__file__).parents[2] / "docs" / "experiments"
 
 
@@ -29,10 +28,17 @@ def main() -> None:
         "--jobs", type=int, default=os.cpu_count(), help="processes; one per processor by default"
     )
     parser.add_argument("--short", action="store_true", help="a short version, in minutes")
+    parser.add_argument(
+        "--redraw", action="store_true", help="the pictures of stored numbers alone, without any training"
+    )
     options = parser.parse_args()
     unknown = set(options.papers) - set(PAPERS)
     if unknown:
         parser.error(f"PAPER must be one of {', '.join(PAPERS)}, got {', '.join(sorted(unknown))}")
+    if options.redraw:
+        for paper in options.papers or PAPERS:
+            redraw(paper, options.output)
+        return
     run(options.papers or PAPERS, options.output, SHORT if options.short else FULL, options.jobs)
     if options.output == OUTPUT and all((OUTPUT / f"{paper}.json").exists() for paper in page.PAPERS):
         page.main()
@@ -49,11 +55,6 @@ def run(papers: tuple[str, ...], output: Path, effort: Effort, jobs: int) -> Non
             shuffle.finish(shuffled, output)
         for other in others:
             other.result()
-
-
-def run_one(paper: str, output: Path, effort: Effort) -> None:
-    """Run the experiments of one paper."""
-    import_module(f"benches.experiments.{paper}").main(output, effort)
 
 
 if __name__ == "__main__":

@@ -272,7 +272,7 @@ def draw_poisoning(output: Path, numbers: dict[str, Any]) -> None:
     copies = [row["copies"] for row in rows]
     success = np.array([row["success"] for row in rows])
     ends = np.array([row["interval"] for row in rows]).T
-    with picture(output, "group-poisoning", 1, 3.0, width=4.6) as axes:
+    for axes in picture(output, "group-poisoning", 1, 3.0, width=4.6):
         axes.plot(
             copies,
             [row["at_most_black_box"] for row in rows],

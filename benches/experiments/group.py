@@ -142,7 +142,7 @@ def draw(output: Path, numbers: dict[str, Any]) -> None:
 def draw_bounds(output: Path, numbers: dict[str, Any], every: dict[str, Any]) -> None:
     """Figure 1, with the bound by trade-off functions, simulation and audits."""
     sizes = np.asarray(numbers["sizes"])
-    with picture(output, "group-01-bounds", 2, 3.0) as (axes, close):
+    for axes, close in picture(output, "group-01-bounds", 2, 3.0):
         for each in (axes, close):
             each.plot(sizes, numbers["black_box"], "^--", color=GREEN, label="black box (Theorem 4)")
             each.plot(sizes, numbers["tradeoff"], "s-.", color=ORANGE, label="by f-DP (Theorem 5)")
@@ -180,7 +180,7 @@ def draw_bounds(output: Path, numbers: dict[str, Any], every: dict[str, Any]) ->
 def draw_deltas(output: Path, numbers: dict[str, Any]) -> None:
     """Figure 2."""
     titles = {"fixed": r"$\varepsilon = 2$", "in_proportion": r"$\varepsilon$ = group size / 2"}
-    with picture(output, "group-02-deltas", 2, 2.8, sharey=True) as panels:
+    for panels in picture(output, "group-02-deltas", 2, 2.8, sharey=True):
         for axes, (name, title) in zip(panels, titles.items(), strict=True):
             axes.plot(numbers["sizes"], numbers[name]["black_box"], "^--", color=GREEN, label="black box")
             axes.plot(numbers["sizes"], numbers[name]["exact"], "o-", color=BLUE, label="exact")

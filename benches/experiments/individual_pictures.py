@@ -66,7 +66,7 @@ def draw(
 def histograms(output: Path, tasks: Tasks, found: Found) -> None:
     """Figure 1: the epsilons of all examples."""
     names = ("softmax", "cnn", "adult")
-    with picture(output, "individual-01-histograms", 3, 2.5) as panels:
+    for panels in picture(output, "individual-01-histograms", 3, 2.5):
         for axes, name in zip(panels, names, strict=True):
             values = found[name].epsilons
             individual_histogram(values, DELTA, worst_case=tasks[name].epsilon, ax=axes)
@@ -78,7 +78,7 @@ def histograms(output: Path, tasks: Tasks, found: Found) -> None:
 
 def gradient_norms(output: Path, tasks: Tasks, found: Found) -> None:
     """Figure 3: the median norm of each class over the training."""
-    with picture(output, "individual-03-norms", 2, 3.4) as panels:
+    for panels in picture(output, "individual-03-norms", 2, 3.4):
         for axes, name in zip(panels, ("softmax", "cnn"), strict=True):
             names = tasks[name].split.groups["class"][0]
             medians = found[name].medians
@@ -100,12 +100,12 @@ def gradient_norms(output: Path, tasks: Tasks, found: Found) -> None:
 def estimates(output: Path, tasks: Tasks, found: Found) -> None:
     """Figure 4: estimates against the truth, for some examples."""
     names = ("softmax", "cnn", "adult")
-    with picture(output, "individual-04-estimates", (3, 3), 6.4, sharex=True, sharey=True) as panels:
+    for panels in picture(output, "individual-04-estimates", (3, 3), 6.4, sharex=True, sharey=True):
         for row, name in zip(panels, names, strict=True):
             outcome = found[name]
             for axes, (rate, values) in zip(row, outcome.estimates.items(), strict=True):
                 estimate(axes, outcome.truth, values, tasks[name].epsilon)
-                axes.set_title(f"{TITLES[name]}, γ = {rate:g}")
+                axes.set_title(rf"{TITLES[name]}, $\gamma$ = {rate:g}")
             row[0].set_ylabel(r"$\varepsilon$, estimated")
         for axes in panels[-1]:
             axes.set_xlabel(r"$\varepsilon$, norms of every step")
@@ -123,7 +123,7 @@ def estimate(axes: Any, truth: Values, values: Values, worst: float) -> None:
 
 def losses(output: Path, name: str, shown: dict[str, tuple[Task, Outcome]]) -> None:
     """Figures 5, 7 and 12: epsilon against the loss at the end."""
-    with picture(output, name, len(shown), 2.9, sharey=True) as panels:
+    for panels in picture(output, name, len(shown), 2.9, sharey=True):
         for axes, (title, (task, outcome)) in zip(panels, shown.items(), strict=True):
             values = task.model.losses(outcome.weights, task.split.rows, task.split.labels)
             logs = np.log10(values)
@@ -153,7 +153,7 @@ def groups(output: Path, numbers: dict[str, Any]) -> None:
     runs = numbers["runs"]
     shown = (("softmax", "class"), ("cnn", "class"), ("adult", "race"), ("adult", "sex"))
     widths = {"width_ratios": [10, 10, 5, 3.6]}
-    with picture(output, "individual-02-06-groups", (2, 4), 4.4, sharex="col", gridspec_kw=widths) as panels:
+    for panels in picture(output, "individual-02-06-groups", (2, 4), 4.4, sharex="col", gridspec_kw=widths):
         for column, (name, way) in zip(panels.T, shown, strict=True):
             found = runs[name]["groups"][way]
             pair(column, found["names"], found["mean_epsilon"], found["test_accuracy"], BLUE)
@@ -176,9 +176,9 @@ def own_thresholds(output: Path, tasks: Tasks, found: Found, clipped: Found) -> 
     """Figure 8: groups with one clipping norm and with one for each example."""
     shown = (("softmax", "class"), ("adult", "race"), ("adult", "sex"))
     widths = {"width_ratios": [10, 5, 3.2]}
-    with picture(
+    for panels in picture(
         output, "individual-08-own-thresholds", (2, 3), 4.4, sharex="col", gridspec_kw=widths
-    ) as panels:
+    ):
         for column, (name, way) in zip(panels.T, shown, strict=True):
             task = tasks[name]
             names = task.split.groups[way][0]
@@ -216,7 +216,7 @@ def clipping_norms(output: Path, task: Task, usual: Outcome, norms: Found) -> No
     """Figures 9 and 10: other clipping norms."""
     shown = {name: norms[name] for name in norms if name.endswith("M")} | {"1 M": usual}
     order = sorted(shown, key=lambda name: shown[name].clipping_norm)
-    with picture(output, "individual-09-clipping-norms", len(order), 2.3, sharex=True, sharey=True) as panels:
+    for panels in picture(output, "individual-09-clipping-norms", len(order), 2.3, sharex=True, sharey=True):
         for axes, name in zip(panels, order, strict=True):
             values = shown[name].epsilons
             axes.hist(values, bins=40, range=(0, 1.02 * task.epsilon), color=BLUE, alpha=0.6)
@@ -224,9 +224,9 @@ def clipping_norms(output: Path, task: Task, usual: Outcome, norms: Found) -> No
             axes.set(title=f"C = {name}", xlabel=r"$\varepsilon$", yscale="log")
         panels[0].set_ylabel("examples")
         key_below(panels[0])
-    with picture(
+    for panels in picture(
         output, "individual-10-clipping-norms-groups", (2, len(order)), 4.2, sharex="col", sharey="row"
-    ) as panels:
+    ):
         for column, name in zip(panels.T, order, strict=True):
             outcome = shown[name]
             means = task.group_means(outcome.epsilons, "class")
@@ -248,7 +248,7 @@ def attacks(output: Path, numbers: dict[str, Any]) -> None:
     """Figure 11: success of membership inference beside the mean epsilon."""
     order = np.argsort(numbers["mean_epsilon"])
     names = [numbers["names"][i] for i in order]
-    with picture(output, "individual-11-membership", 2, 2.9) as panels:
+    for panels in picture(output, "individual-11-membership", 2, 2.9):
         bars(panels[0], names, np.asarray(numbers["mean_epsilon"])[order], color=BLUE)
         panels[0].set(ylabel=f"mean {EPSILON}", title="training with privacy")
         marks = (("not_private", ORANGE, "o", "without privacy"), ("private", GREEN, "s", "with privacy"))
@@ -275,7 +275,7 @@ def other_settings(output: Path, tasks: Tasks, found: Found) -> None:
     """Figures 13 and 14: hinge loss and convolutional network."""
     for number, name in ((13, "hinge"), (14, "cnn")):
         task, outcome = tasks[name], found[name]
-        with picture(output, f"individual-{number}-{name}", 3, 3.0) as panels:
+        for panels in picture(output, f"individual-{number}-{name}", 3, 3.0):
             estimate(panels[0], outcome.truth, outcome.estimates[1], task.epsilon)
             panels[0].set(
                 xlabel=r"$\varepsilon$, norms of every step",

@@ -218,7 +218,7 @@ def draw(output: Path, numbers: dict[str, Any]) -> None:
         shown = {title: found for title, found in every.items() if quantity in found}
         columns = 2 if len(shown) > 3 else len(shown)
         grid = (-(-len(shown) // columns), columns)
-        with picture(output, name, grid, 2.6 * grid[0]) as every_panel:
+        for every_panel in picture(output, name, grid, 2.6 * grid[0]):
             panels = np.ravel(every_panel)
             for axes, (title, found) in zip(panels, shown.items(), strict=False):
                 x = found["sizes"] if quantity == "by_size" else numbers["epsilons"]
@@ -228,7 +228,7 @@ def draw(output: Path, numbers: dict[str, Any]) -> None:
             for axes in panels[len(shown) :]:
                 axes.set_axis_off()
             key_below(panels[0], 5)
-    with picture(output, "rgp-noise", 2, 2.8) as panels:
+    for panels in picture(output, "rgp-noise", 2, 2.8):
         for axes, axis, x, label in zip(
             panels,
             ("by_size", "by_epsilon"),

@@ -263,7 +263,7 @@ def epsilons(dataset_size: int, epochs: int) -> list[dict[str, Any]]:
 def draw(output: Path, numbers: dict[str, Any]) -> None:
     """Test accuracy by batch size, and over the epochs for the smallest and the largest batches."""
     models = numbers["models"]
-    with picture(output, "shuffle-01-batch-sizes", (len(models), 2), 2.5 * len(models)) as axes:
+    for axes in picture(output, "shuffle-01-batch-sizes", (len(models), 2), 2.5 * len(models)):
         panels = np.reshape(axes, (-1, 2))
         for (left, right), (name, found) in zip(panels, models.items(), strict=True):
             for clipping, (colour, mark) in COLOURS.items():

@@ -110,7 +110,7 @@ function showEpsilon(run, epsilon, took) {
   showNote(run, null);
   byId("python").textContent = pythonWords(run);
   byId("took").textContent = `Computed in ${took < 10 ? took.toFixed(1) : Math.round(took)} ms.`;
-  Object.assign(byId("answer").dataset, { upper: epsilon.upper, took });
+  byId("answer").dataset.took = took;
   showInterval(run, epsilon);
 }
 
@@ -118,7 +118,7 @@ function showEpsilon(run, epsilon, took) {
 function showInterval(run, epsilon) {
   byId("interval").textContent = intervalWords(run, epsilon);
   byId("statement-text").replaceChildren(...statementWords(run, epsilon, address(), self.HOCKEYSTICK_VERSION).map(paragraph));
-  byId("answer").dataset.lower = epsilon.lower ?? "";
+  Object.assign(byId("answer").dataset, { lower: epsilon.lower ?? "", upper: epsilon.upper });
 }
 
 function showNote(run, other) {
@@ -196,12 +196,14 @@ function told(data) {
   const { run } = page.shown;
   if (data.refused) { showProblem(`${data.refused}.`); settle(); }
   if (data.epsilon) {
-    const isFirst = !page.shown.epsilon;
+    const known = page.shown.epsilon;
     page.shown.epsilon = data.epsilon;
     byId("busy").textContent = "";
     byId("answer").setAttribute("aria-busy", "false");
-    if (isFirst) showEpsilon(run, data.epsilon, data.took);
-    else showInterval(run, data.epsilon);
+    // A first bound may come sooner than the closest one, and of shuffled batches that sooner than the lower end.
+    page.shown.took ??= data.took;
+    if (known && roundedUp(known.upper) === roundedUp(data.epsilon.upper)) showInterval(run, data.epsilon);
+    else showEpsilon(run, data.epsilon, page.shown.took);
   }
   if (data.curve) showCurve(run, page.shown.epsilon, data);
   if (data.other) showNote(run, data.other);

@@ -4,7 +4,9 @@
 /** The body of a worker. It is passed on as text, so that the page also works when it is opened as a file. */
 function calculatorWorker() {
   const EPSILON = 0, DELTA = 1, MISSES = 2, UPPER = 3;
-  const ACCURATE = 1e-6, DRAWN = 1e-3;
+  const ACCURATE = 1e-6, DRAWN = 1e-3, FIRST = 0.1;
+  /** A first bound that is there within this time is not shown: the closest one follows at once. */
+  const NOTICED_MS = 3;
   /** Points of the curve; of shuffled batches, whose points take up to a second each, fewer. */
   const POINTS = 33, SHUFFLED_POINTS = 9;
   let core = null;
@@ -39,6 +41,14 @@ function calculatorWorker() {
     const tell = (part) => self.postMessage({ id, ...part });
     const began = performance.now();
     begin(fields);
+    // A bound that is proven too, and less close, is shown first where it is not there at once: the closest one takes a few times as long.
+    const sooner = ask(UPPER, delta, FIRST).upper;
+    const hasPassed = performance.now() - began;
+    if (hasPassed > NOTICED_MS) {
+      tell({ epsilon: { lower: null, upper: sooner }, took: hasPassed });
+      await breathe();
+      if (id !== newest) return;
+    }
     if (compared.isShuffled) {
       // The lower end takes up to a second, and nobody quotes it.
       tell({ epsilon: { lower: null, upper: ask(UPPER, delta, ACCURATE).upper }, took: performance.now() - began });

@@ -6,6 +6,7 @@ import functools
 from collections.abc import Callable
 from typing import Any, TypeVar, cast
 
+from hockeystick._arguments import shown
 from hockeystick._vocabulary.mechanisms import Gaussian, Skellam
 from hockeystick._vocabulary.run import Run
 from hockeystick._vocabulary.spelling import parameters_of, unknown_argument
@@ -15,29 +16,86 @@ from hockeystick.errors import UnsupportedError
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
-def one_step(of_run: str, of_steps: str) -> Callable[[Function], Function]:
-    """Decorate a function about one step, which refuses a run, steps and epochs by name.
+_OF_STEPS = "{}() is about one step, and takes no steps or epochs: {}"
+
+
+def step_of_run(of_steps: str) -> Callable[[Function], Function]:
+    """Decorate a function about one step with a mechanism, in whose place a run may stand.
 
     Parameters
     ----------
-    of_run, of_steps : str
-        What to do instead with a run, and with several steps.
+    of_steps : str
+        What to do instead with several steps.
     """
 
     def decorate(function: Function) -> Function:
-        name = function.__qualname__
+        name, known = function.__qualname__, parameters_of(function)
+        assert known is not None
 
         @functools.wraps(function)
-        def asked(*positional: Any, **given: Any) -> Any:
-            if "run" in given or any(isinstance(value, Run) for value in positional):
-                raise TypeError(f"{name}() is about one step, and a Run has many: {of_run}")
+        def asked(mechanism: Any = None, *positional: Any, run: Run | None = None, **given: Any) -> Any:
             if "epochs" in given or "steps" in given:
-                raise TypeError(f"{name}() is about one step, and takes no steps or epochs: {of_steps}")
-            return function(*positional, **given)
+                raise TypeError(_OF_STEPS.format(name, of_steps))
+            if isinstance(mechanism, Run):
+                if run is not None:
+                    raise TypeError(f"{name}() takes one run")
+                mechanism, run = None, mechanism
+            if run is None:
+                return function(mechanism, *positional, **given)
+            facts = _facts_of_one_step(run, {"mechanism": mechanism, **given}, known)
+            noise = facts.pop("noise_multiplier", None)
+            mechanism = facts.pop("mechanism", None if noise is None else Gaussian(noise))
+            return function(mechanism, *positional, **facts)
 
         return cast(Function, asked)
 
     return decorate
+
+
+def step_of_one_record(of_steps: str) -> Callable[[Function], Function]:
+    """Decorate a method about one Gaussian step and single records, which takes noise and rate of a run.
+
+    Parameters
+    ----------
+    of_steps : str
+        What to do instead with several steps.
+    """
+
+    def decorate(function: Function) -> Function:
+        name, known = function.__qualname__, parameters_of(function)
+        assert known is not None
+
+        @functools.wraps(function)
+        def asked(self: Any, norms: Any, run: Run | None = None, **given: Any) -> Any:
+            if "epochs" in given or "steps" in given:
+                raise TypeError(_OF_STEPS.format(name, of_steps))
+            if run is None:
+                return function(self, norms, **given)
+            facts = _facts_of_one_step(run, given, known)
+            for fact, covered in _ONE_RECORD.items():
+                stated = facts.pop(fact, covered)
+                if stated != covered:
+                    raise UnsupportedError(
+                        f"{name}() is about one record that is added or removed in Gaussian steps, and "
+                        f"the run states {fact}={shown(stated)}"
+                    )
+            return function(self, norms, **facts)
+
+        return cast(Function, asked)
+
+    return decorate
+
+
+_ONE_RECORD = {"group_size": 1, "group": None, "adjacency": "add_remove", "mechanism": None}
+"""What a run states, or does not, that is about one record in Gaussian steps."""
+
+
+def _facts_of_one_step(run: object, given: dict[str, Any], known: frozenset[str]) -> dict[str, Any]:
+    """Return what a run says of each step, with other arguments, which must not contradict it."""
+    if not isinstance(run, Run):
+        raise TypeError(f"run must be a Run, got {shown(run)}")
+    facts = {"group_size", "group", "adjacency", "mechanism", "noise_multiplier", "sample_rate", "sampling"}
+    return resolved(run.replace(steps=None, epochs=None), given, (known | facts) - {"steps"}, "", "")
 
 
 def of_run(function: Function) -> Function:

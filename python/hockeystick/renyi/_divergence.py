@@ -22,9 +22,10 @@ from hockeystick._arguments import (
     shown,
 )
 from hockeystick._distinct import answered_once
-from hockeystick._vocabulary.beside import one_step, with_terms
+from hockeystick._vocabulary.beside import step_of_run, with_terms
 from hockeystick._vocabulary.groups import Group
 from hockeystick._vocabulary.mechanisms import Mechanism, check_mechanism, family_of
+from hockeystick._vocabulary.run import Run
 from hockeystick._vocabulary.sampling import Sampling
 from hockeystick.kernels._renyi import renyi_group_bound
 from hockeystick.renyi._drawing import check_drawing, check_renyi_group_sizes, require_known
@@ -40,13 +41,10 @@ from hockeystick.renyi._statement import (
 Component: TypeAlias = Callable[[int, float], float]
 
 
-@one_step(
-    "give its mechanism and sampling=run.scheme, or ask hs.privacy_curve(run).renyi(order) about all steps",
-    "the divergence of several steps is the sum of theirs",
-)
+@step_of_run("the divergence of several steps is the sum of theirs")
 @with_terms()
 def group_rdp(
-    mechanism: Mechanism | None = None,
+    mechanism: Mechanism | Run | None = None,
     orders: ArrayLike | None = None,
     *,
     sample_rate: ArrayLike | None = None,
@@ -63,8 +61,10 @@ def group_rdp(
 
     Parameters
     ----------
-    mechanism : Gaussian, Laplace, Skellam or RandomizedResponse
-        What randomises the step. Left out where `component` is given.
+    mechanism : Gaussian, Laplace, Skellam, RandomizedResponse or Run
+        What randomises the step. Left out where `component` is given. A run says also how batches are drawn
+        and whose records change: the answer is about one of its steps, which are alike, and
+        ``run.number_of_steps`` times as much about all of them.
     orders : array_like
         Rényi orders in (1, 10000]. Whole numbers for `Skellam` with "jensen" or "black_box", whose
         formula is proven for those only.
@@ -104,7 +104,7 @@ def group_rdp(
         If an argument is out of range, shapes do not fit together, or an exact divergence of Skellam
         noise takes more than a million terms.
     TypeError
-        If an argument has the wrong type or is missing; for a `Run`, which is more than one step.
+        If an argument has the wrong type or is missing.
     UnsupportedError
         If no bound is known for such batches or such a group; if "exact" is asked about replaced records
         with `Skellam` noise, or with `Laplace` noise on Poisson samples.
@@ -156,6 +156,13 @@ def group_rdp(
     >>> f"{hs.renyi.group_rdp(component=lambda k, order: 0.1 * k, orders=8, **run):.4f}"
     '0.0685'
 
+    One step of a run, and all of them:
+
+    >>> stated = hs.Run(sampling="poisson", sample_rate=0.03, steps=500, noise_multiplier=15.2404,
+    ...                 records_per_person=16)
+    >>> f"{stated.number_of_steps * hs.renyi.group_rdp(stated, 4):.3f}"
+    '1.000'
+
     Replaced records, in Poisson samples and in fixed batches:
 
     >>> noise, four = hs.Gaussian(30.0), dict(orders=4, group_size=16, adjacency="replace", bound="jensen")
@@ -165,6 +172,7 @@ def group_rdp(
     '0.006441'
     """
     assert not isinstance(sampling, str)
+    assert not isinstance(mechanism, Run)
     if orders is None:
         raise TypeError("orders is missing")
     if component is not None:

@@ -11,7 +11,8 @@ from numpy.typing import ArrayLike, NDArray
 from hockeystick._arguments import Floats, float_scalar, float_vector, require, shown
 from hockeystick._curves.making import privacy_curve
 from hockeystick._curves.planning import get_noise_multiplier
-from hockeystick._vocabulary.beside import one_step, with_terms
+from hockeystick._vocabulary.beside import step_of_one_record, with_terms
+from hockeystick._vocabulary.run import Run
 from hockeystick._vocabulary.sampling import Sampling, WithoutReplacement
 from hockeystick._vocabulary.spelling import spelled_class
 from hockeystick.accountants._history import check_gaussian_step
@@ -155,16 +156,14 @@ class IndividualFilter:
             budget *= 1.0 - 1e-12
         return budget
 
-    @one_step(
-        "give noise_multiplier=run.noise_multiplier and sampling=run.scheme with the norms of each step",
-        "call it once a step, with the norms of that step",
-    )
+    @step_of_one_record("call it once a step, with the norms of that step")
     @with_terms()
     def step(
         self,
         norms: ArrayLike,
+        run: Run | None = None,
         *,
-        noise_multiplier: float,
+        noise_multiplier: float | None = None,
         sample_rate: float | None = None,
         sampling: Sampling | str | None = None,
         batch_size: float | None = None,
@@ -177,6 +176,9 @@ class IndividualFilter:
         norms : array_like, shape (n,)
             Norm that each example's gradient has at most in this step, in the units of `max_grad_norm`;
             larger ones are clipped to that.
+        run : Run, optional
+            A run whose noise and sampling this step has, in place of the other arguments. It must be about
+            one record that is added or removed. One call is one step: call it as often as the run has steps.
         noise_multiplier : float
             Standard deviation of the noise in units of the clipping norm C, at least zero.
         sample_rate : float, optional
@@ -194,21 +196,29 @@ class IndividualFilter:
         Raises
         ------
         UnsupportedError
-            If batches have a fixed size: see the notes of the class. The filter stays as it was.
+            If batches have a fixed size: see the notes of the class. If the run is about several or replaced
+            records or other noise. The filter stays as it was.
         ValueError
             If an argument is out of range, the number of examples is not that of the first step, or a step
             that is not Gaussian follows Gaussian ones; the filter stays as it was.
         TypeError
-            If an argument has the wrong type, such as a `Run`, as norms are those of one step; the filter
-            stays as it was.
+            If an argument has the wrong type or is missing; the filter stays as it was.
 
         Examples
         --------
+        >>> import hockeystick as hs
         >>> from hockeystick.accountants import IndividualFilter
         >>> gate = IndividualFilter(epsilon=0.1, delta=1e-5)
         >>> gate.step([0.0, 1.0], noise_multiplier=1.0, sample_rate=1.0).tolist()
         [True, False]
+        >>> run = hs.Run(sampling="poisson", sample_rate=0.01, steps=1000, noise_multiplier=1.0)
+        >>> gate = IndividualFilter(epsilon=1.0, delta=1e-5)
+        >>> gate.step([0.5, 1.0], run).tolist()
+        [True, True]
         """
+        assert run is None
+        if noise_multiplier is None:
+            raise TypeError("noise_multiplier is missing: give it, or a Run that states it")
         noise, draw = check_gaussian_step(noise_multiplier, sample_rate, sampling)
         if isinstance(draw, WithoutReplacement):
             raise UnsupportedError(

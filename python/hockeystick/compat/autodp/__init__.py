@@ -1,8 +1,7 @@
 """Mechanisms, transformers and calibrators of autodp, answered by exact privacy curves.
 
-Write ``from hockeystick.compat.autodp import ...`` for imports from ``autodp.mechanism_zoo``,
-``autodp.transformer_zoo`` and ``autodp.calibrator_zoo``; modules of these names are here too. What is
-different:
+All names are in this one module: ``from hockeystick.compat.autodp import ...`` stands for imports from
+``autodp.mechanism_zoo``, ``autodp.transformer_zoo`` and ``autodp.calibrator_zoo``. What is different:
 
 - A mechanism is its steps, and their composition has one exact curve. Which of autodp's bounds is used (Rényi
   divergences, characteristic functions, ``improved_bound_flag`` and other switches) has no effect.

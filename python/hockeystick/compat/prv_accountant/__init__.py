@@ -1,7 +1,8 @@
 """The interface of prv-accountant, with certified intervals in place of its estimates.
 
-Write ``from hockeystick.compat.prv_accountant import ...`` for ``from prv_accountant import ...``; the
-modules `dpsgd`, `accountant` and `privacy_random_variables` are where they were. What is different:
+All names are in this one module: ``from hockeystick.compat.prv_accountant import ...`` stands for imports
+from ``prv_accountant`` and from its modules ``dpsgd``, ``accountant`` and ``privacy_random_variables``. What
+is different:
 
 - Intervals are certified, and about a millionth wide. The errors that are asked for (``eps_error``,
   ``delta_error``) are checked, and otherwise not needed.
