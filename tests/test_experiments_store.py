@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from benches.experiments import rgp, rgp_training, store
+from benches.experiments.clipping import Candidate, Data, SoftmaxCandidates, train
 from benches.experiments.data import Split
 from benches.experiments.effort import SHORT
 from benches.experiments.following import Outcome, Task, followed, plain_accuracy
@@ -154,3 +155,45 @@ def test_trainings_that_are_followed_are_kept_with_everything_that_decides_them(
     accuracy = plain_accuracy(task(), 0.5, task().noise(), 1)
     monkeypatch.setattr(Task, "training", None)
     assert plain_accuracy(task(), 0.5, task().noise(), 1) == accuracy
+
+
+def test_a_long_training_goes_on_from_its_last_epoch(tmp_path, monkeypatch):
+    candidates = [Candidate(way, 0.5, path) for way in (False, True) for path in (1.0, 30.0)]
+    parts = Data(ROWS[:40], LABELS[:40], (ROWS[40:50], LABELS[40:50]), (ROWS[50:], LABELS[50:]))
+    calls, stops_at = [], [None]
+
+    class Stopping(SoftmaxCandidates):
+        def updates(self, rows, labels):
+            calls.append(len(rows))
+            if len(calls) == stops_at[0]:
+                raise KeyboardInterrupt
+            return super().updates(rows, labels)
+
+    def run(folder):
+        def make(progress):
+            models = Stopping(5, 2, candidates)
+            found = train(models, candidates, parts, 10, 6, 0.5, choose_after=3, progress=progress)
+            return found | {"weights": models.weights, "seconds": progress.processor_seconds}
+
+        return Store(folder).get_in_parts({"seed": 1}, MODULES, make)
+
+    monkeypatch.setattr(store, "SAVED_EVERY", 0.0)
+    whole = run(tmp_path / "whole")
+    assert len(calls) == 24  # four rounds in each of six epochs
+    # In the second, the third and the fifth epoch: before the choice, at it, and after it.
+    for stop, left in ((6, 20), (12, 16), (18, 8)):
+        folder = tmp_path / str(stop)
+        calls.clear()
+        stops_at[0] = stop
+        with pytest.raises(KeyboardInterrupt):
+            run(folder)
+        (state,) = folder.iterdir()
+        before = json.loads(state.read_text("utf-8"))["processor_seconds"]
+        stops_at[0] = None
+        calls.clear()
+        found = run(folder)
+        assert len(calls) == left
+        assert found.pop("seconds") > before > 0.0
+        for name, values in found.items():
+            assert np.array_equal(values, whole[name], equal_nan=True), name
+        assert [path.suffix for path in folder.iterdir()] == [".json"]

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import asdict, dataclass
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -20,7 +19,7 @@ from benches.experiments.clipping import (
     train,
 )
 from benches.experiments.models import Floats
-from benches.experiments.store import Store
+from benches.experiments.store import Progress, Store
 
 TRAINED_BY = tuple(
     f"benches.experiments.{name}" for name in ("clipping", "data", "lenet", "models", "shuffle_training")
@@ -131,16 +130,26 @@ def compared(name: str, batch_size: int, epochs: int, store: Store) -> Training:
         "choose_after": choose_after,
         "seed": SEED,
     }
-    found = store.get(settings, TRAINED_BY, lambda: trained(name, batch_size, epochs, choose_after))
-    return Training(**found)
+    make = partial(trained, name, batch_size, epochs, choose_after)
+    return Training(**store.get_in_parts(settings, TRAINED_BY, make))
 
 
-def trained(name: str, batch_size: int, epochs: int, choose_after: int | None) -> dict[str, Any]:
+def trained(
+    name: str, batch_size: int, epochs: int, choose_after: int | None, progress: Progress
+) -> dict[str, Any]:
     """Train with both ways to clip; keep of each the candidate that does best on the pictures set aside."""
-    begin, parts, candidates = time.process_time(), fashion(), candidates_of(name, epochs)
+    parts, candidates = fashion(), candidates_of(name, epochs)
     models = models_of(name, parts, candidates)
     found = train(
-        models, candidates, parts, batch_size, epochs, NOISE_MULTIPLIER, SEED, choose_after=choose_after
+        models,
+        candidates,
+        parts,
+        batch_size,
+        epochs,
+        NOISE_MULTIPLIER,
+        SEED,
+        choose_after=choose_after,
+        progress=progress,
     )
     rows = []
     for best in best_of_each(candidates, found["held_out"][-1]):
@@ -166,7 +175,7 @@ def trained(name: str, batch_size: int, epochs: int, choose_after: int | None) -
         "rows": rows,
         "epochs": epochs,
         "examples": len(parts.rows),
-        "processor_seconds": time.process_time() - begin,
+        "processor_seconds": progress.processor_seconds,
     }
 
 

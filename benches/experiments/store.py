@@ -1,9 +1,9 @@
 """Trainings that are done, one JSON file for each, so that experiments go on where they stopped.
 
 A file is named after everything that its training depends on: the settings that are given, and a digest of
-the code that trains. So a training whose settings or code have changed is run again, and one that stopped
-half-way has left nothing. Files are written under another name and then renamed, because processes that run
-side by side share the folder.
+the code that trains. So a training whose settings or code have changed is run again. One that was stopped
+half-way has left nothing, unless it saves its state now and then. Files are written under another name and
+then renamed, because processes that run side by side share the folder.
 """
 
 from __future__ import annotations
@@ -24,6 +24,49 @@ import numpy as np
 
 FOLDER = Path(__file__).parents[2] / ".experiments"
 """Where ``make experiments`` keeps trainings that are done."""
+
+SAVED_EVERY = 60.0
+"""Seconds between two states that a long training saves: writing one takes about a third of a second."""
+
+
+class Progress:
+    """State of a training under way, from which it goes on after it was stopped.
+
+    Parameters
+    ----------
+    path : Path, optional
+        File of the state. Without it nothing is saved.
+    """
+
+    def __init__(self, path: Path | None = None) -> None:
+        self._path = path
+        self._start = time.process_time()
+        self._saved = time.monotonic()
+        self._seconds_before = 0.0
+
+    def load(self) -> Any:  # the state as it was saved
+        """Return the last state that was saved, or None."""
+        if self._path is None or not self._path.exists():
+            return None
+        kept = json.loads(self._path.read_text("utf-8"))
+        self._seconds_before = kept["processor_seconds"]
+        return decoded(kept["state"])
+
+    def save(self, make: Callable[[], Any]) -> None:
+        """Save the state that `make` returns, if the last one is old."""
+        if self._path is not None and time.monotonic() - self._saved >= SAVED_EVERY:
+            write(self._path, {"processor_seconds": self.processor_seconds, "state": encoded(make())})
+            self._saved = time.monotonic()
+
+    @property
+    def processor_seconds(self) -> float:
+        """Processor time of the training, with that before the state that was loaded."""
+        return self._seconds_before + time.process_time() - self._start
+
+    def remove(self) -> None:
+        """Remove the state of a training that is done."""
+        if self._path is not None:
+            self._path.unlink(missing_ok=True)
 
 
 class Store:
@@ -54,24 +97,24 @@ class Store:
         make : callable
             Trains. What it returns has lists, dictionaries whose keys are texts, arrays, numbers and texts.
         """
+        return self.get_in_parts(settings, modules, lambda _: make())
+
+    def get_in_parts(
+        self, settings: dict[str, Any], modules: tuple[str, ...], make: Callable[[Progress], Any]
+    ) -> Any:  # as `get`
+        """Do what `get` does for a long training, which may save its state with what `make` is given."""
         key = json.dumps(encoded(settings | {"code": digest(modules)}), sort_keys=True)
         path = self._path(key)
         if path is not None and path.exists():
             kept = json.loads(path.read_text("utf-8"))
             self.found_seconds += kept["processor_seconds"]
             return decoded(kept["value"])
-        start = time.process_time()
-        value = encoded(make())
-        kept = {
-            "settings": json.loads(key),
-            "processor_seconds": time.process_time() - start,
-            "value": value,
-        }
+        progress = Progress(None if path is None else path.with_suffix(".state"))
+        value = encoded(make(progress))
         if path is not None:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            unfinished = path.with_suffix(f".{os.getpid()}")
-            unfinished.write_text(json.dumps(kept) + "\n", encoding="utf-8")
-            unfinished.replace(path)
+            seconds = progress.processor_seconds
+            write(path, {"settings": json.loads(key), "processor_seconds": seconds, "value": value})
+            progress.remove()
         return decoded(json.loads(json.dumps(value)))
 
     def _path(self, key: str) -> Path | None:
@@ -79,6 +122,14 @@ class Store:
         if self._folder is None:
             return None
         return self._folder / f"{hashlib.sha256(key.encode()).hexdigest()[:32]}.json"
+
+
+def write(path: Path, content: Any) -> None:
+    """Write a file, which is either there as a whole or not at all."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    unfinished = path.with_name(f"{path.name}.{os.getpid()}")
+    unfinished.write_text(json.dumps(content) + "\n", encoding="utf-8")
+    unfinished.replace(path)
 
 
 def encoded(value: Any) -> Any:
