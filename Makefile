@@ -143,7 +143,7 @@ docs: $(VENV)/for-docs ## the documentation, as HTML, into site/; nothing is dow
 	NO_MKDOCS_2_WARNING=1 $(PY) -m mkdocs build --strict
 
 # Memory that PyTorch frees is kept for its next tensors: giving it back to the system takes a third of LeNet-5's time.
-experiments: $(VENV)/for-experiments ## the papers' experiments on real data, into docs/experiments/; installs the data; PAPERS= for some
+experiments: $(VENV)/for-experiments ## the papers' experiments on real data, into docs/experiments/; goes on where it stopped; installs the data; PAPERS= for some
 	sh scripts/experiment_data.sh $(PY)
 	$(PY) -m pytest -m experiments tests/test_datasets.py
 	MALLOC_TRIM_THRESHOLD_=4000000000 MALLOC_MMAP_THRESHOLD_=1000000000 $(PY) -m benches.experiments $(PAPERS)
@@ -171,6 +171,6 @@ reproducible: $(VENV)/made | tools ## the wheel, twice from nothing in two folde
 
 clean: ## remove everything that make made
 	rm -f docs/calculator/engine.js
-	rm -rf $(VENV) target site dist demo/output .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) target site dist demo/output .experiments .mypy_cache .pytest_cache .ruff_cache .hypothesis
 	rm -f python/hockeystick/_core*.so python/hockeystick/_core*.pyd
 	find python tests demo benches docs scripts -name __pycache__ -type d -prune -exec rm -rf {} +

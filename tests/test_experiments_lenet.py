@@ -81,7 +81,7 @@ def test_large_batches_are_the_mean_of_their_pieces():
 
 
 def test_long_trainings_have_longer_paths():
-    from benches.experiments.shuffle import CLIPPINGS, LONG_EPOCHS, candidates_of
+    from benches.experiments.shuffle_training import CLIPPINGS, LONG_EPOCHS, candidates_of
 
     for is_batch in (clipping == "batch" for clipping in CLIPPINGS):
         of = {

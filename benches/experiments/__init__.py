@@ -9,8 +9,10 @@ same kind of program: too long for tests, with results that are kept and quoted.
   example.
 - `dpsgd`: DP-SGD with sums of clipped gradients that need no gradient of an example on its own.
 - `results`, `pictures`: numbers as JSON and pictures in one style.
+- `store`: trainings that are done, so that what was stopped goes on from there.
 - `individual`, `rgp`, `group`, `shuffle`: one for each paper.
-- `clipping`, `lenet`: what SHUFFLE trains. `attacks`: audits and poisoning of GROUP.
+- `following`, `membership`: trainings of INDIVIDUAL. `rgp_training`: those of RGP. `shuffle_training`,
+  `clipping`, `lenet`: those of SHUFFLE. `attacks`: audits and poisoning of GROUP.
 """
 
 import os

@@ -1,5 +1,7 @@
 """Run the experiments of all papers, or of those that are named, and write their numbers and pictures.
 
+A training that is done is stored, and not run again: what was stopped goes on from there.
+
 The papers, and the trainings of SHUFFLE, run side by side in one process for each processor, those that take
 longest first.
 """
@@ -14,7 +16,11 @@ from pathlib import Path
 
 from benches.experiments import page, shuffle
 from benches.experiments.effort import FULL, SHORT, Effort
+<<<<<<< HEAD
 from benches.experiments.papers import PAPERS, redraw, run_one
+=======
+from benches.experiments.store import FOLDER, Store
+>>>>>>> h-papers
 
 OUTPUT = Path(__file__).parents[2] / "docs" / "experiments"
 
@@ -27,6 +33,7 @@ def main() -> None:
     parser.add_argument(
         "--jobs", type=int, default=os.cpu_count(), help="processes; one per processor by default"
     )
+    parser.add_argument("--store", type=Path, default=FOLDER, help="folder of the trainings that are done")
     parser.add_argument("--short", action="store_true", help="a short version, in minutes")
     parser.add_argument(
         "--redraw", action="store_true", help="the pictures of stored numbers alone, without any training"
@@ -35,27 +42,47 @@ def main() -> None:
     unknown = set(options.papers) - set(PAPERS)
     if unknown:
         parser.error(f"PAPER must be one of {', '.join(PAPERS)}, got {', '.join(sorted(unknown))}")
+<<<<<<< HEAD
     if options.redraw:
         for paper in options.papers or PAPERS:
             redraw(paper, options.output)
         return
     run(options.papers or PAPERS, options.output, SHORT if options.short else FULL, options.jobs)
+=======
+    run(
+        options.papers or PAPERS,
+        options.output,
+        SHORT if options.short else FULL,
+        options.jobs,
+        Store(options.store),
+    )
+>>>>>>> h-papers
     if options.output == OUTPUT and all((OUTPUT / f"{paper}.json").exists() for paper in page.PAPERS):
         page.main()
 
 
-def run(papers: tuple[str, ...], output: Path, effort: Effort, jobs: int) -> None:
+def run(papers: tuple[str, ...], output: Path, effort: Effort, jobs: int, store: Store) -> None:
     """Run the experiments of some papers in `jobs` processes."""
     # One thread for each process: what runs side by side are processes.
     os.environ |= {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
     with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
-        shuffled = shuffle.start(output, effort, pool) if "shuffle" in papers else None
-        others = [pool.submit(run_one, paper, output, effort) for paper in papers if paper != "shuffle"]
+        shuffled = shuffle.start(output, effort, pool, store) if "shuffle" in papers else None
+        others = [
+            pool.submit(run_one, paper, output, effort, store) for paper in papers if paper != "shuffle"
+        ]
         if shuffled is not None:
             shuffle.finish(shuffled, output)
         for other in others:
             other.result()
 
 
+<<<<<<< HEAD
+=======
+def run_one(paper: str, output: Path, effort: Effort, store: Store) -> None:
+    """Run the experiments of one paper."""
+    import_module(f"benches.experiments.{paper}").main(output, effort, store)
+
+
+>>>>>>> h-papers
 if __name__ == "__main__":
     main()

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ import hockeystick as hs
 from benches.experiments.data import CLOTHES, Split
 from benches.experiments.dpsgd import Training
 from benches.experiments.models import Floats, Linear, predictions
-from benches.experiments.pictures import BLUE, DASHED, GREEN, ORANGE, picture
+from benches.experiments.store import Store
 from hockeystick import auditing, kernels
 
 COPIES = (4, 8, 12)
@@ -29,6 +30,20 @@ IDEAL_AUDITS = 5
 
 POISON_RUN: dict[str, Any] = {"noise_multiplier": 2.0, "sample_rate": 0.01, "steps": 100}
 POISON_COPIES = (4, 16, 64, 256)
+ANY_TARGET = (0, 0)
+"""Number of a test picture, and the label that its copies have: a boot is called a T-shirt."""
+
+UNDECIDED_MARGIN = 0.1
+"""By how much the score of the label of the other picture is ahead of the next one: 1.5 times the standard
+deviation that noise gives to the difference of two scores."""
+
+TRAINED_BY = tuple(f"benches.experiments.{name}" for name in ("attacks", "data", "dpsgd", "models"))
+"""Modules with the code of the trainings."""
+
+
+def stored(store: Store, settings: dict[str, Any], make: Callable[[], Any]) -> Any:
+    """Return what trainings on Fashion-MNIST found, from the stored file or else from new ones."""
+    return store.get({"paper": "group", "data": "Fashion-MNIST", **settings}, TRAINED_BY, make)
 
 
 class Planted:
@@ -70,7 +85,9 @@ class Planted:
         )
 
 
-def audit(split: Split, run: dict[str, Any], delta: float, runs: int, pilots: int) -> dict[str, Any]:
+def audit(
+    split: Split, run: dict[str, Any], delta: float, runs: int, pilots: int, store: Store
+) -> dict[str, Any]:
     """Look for copies of a crafted example and of a mislabelled picture in runs that show every iterate."""
     unit = of_norm_one(split)
     # The first pixel is dark in all but a few pictures: nearly no other gradient points where this one does.
@@ -79,11 +96,15 @@ def audit(split: Split, run: dict[str, Any], delta: float, runs: int, pilots: in
     found: dict[str, Any] = {"runs_of_each_kind": runs, "pilots": pilots, "copies": COPIES}
     examples = {"crafted": (crafted, 0), "picture": (unit.rows[0], int(unit.labels[0] + 1) % unit.classes)}
     for name, (row, label) in examples.items():
-        without = moves(Planted(unit, row, label, 0), run, range(runs + pilots))
+        every = {}
+        for copies in (0, *COPIES):
+            planted = Planted(unit, row, label, copies)
+            seeds = range(copies * 10**6, copies * 10**6 + runs + pilots)
+            settings = {"attack": "audit", "example": name, "copies": copies, "runs": len(seeds), "run": run}
+            every[copies] = stored(store, settings, partial(moves, planted, run, seeds))
         rows = []
         for copies in COPIES:
-            seeds = range(copies * 10**6, copies * 10**6 + runs + pilots)
-            inside, outside = moves(Planted(unit, row, label, copies), run, seeds), without
+            inside, outside = every[copies], every[0]
             rows.append({"copies": copies, **told_apart(inside, outside, copies, run, delta, pilots)})
         found[name] = rows
     return found
@@ -198,50 +219,66 @@ def at_least(
     }
 
 
-def poisoning(split: Split, runs: int, copies: tuple[int, ...] = POISON_COPIES) -> dict[str, Any]:
+def poisoning(
+    split: Split, runs: int, store: Store, copies: tuple[int, ...] = POISON_COPIES
+) -> dict[str, Any]:
     """How often copies of a test picture with a wrong label make the model give it that label.
 
     What the guarantee for the group says: if the model without the copies does so with probability p, then
     with them it does so with probability at most 1 - beta(p), where beta is the trade-off function of the
-    group.
+    group. One picture is any, and of the other a model without noise is nearly undecided.
     """
     unit = of_norm_one(split)
     model = Linear(unit.rows.shape[1], unit.classes)
-    target, label = poisoned_target(unit)
-    clean = [hit(Planted(unit, target, label, 0), model, seed) for seed in range(runs)]
-    _, usual_rate = auditing.clopper_pearson(sum(clean), runs)
-    rows = []
-    for number in copies:
-        planted = Planted(unit, target, label, number)
-        hits = sum(hit(planted, model, 1000 * number + seed) for seed in range(runs))
-        lower, upper = auditing.clopper_pearson(hits, runs)
-        rows.append(
-            {
-                "copies": number,
-                "success": hits / runs,
-                "interval": [lower, upper],
-                "at_most": 1.0 - float(hs.privacy_curve(**POISON_RUN, group_size=number).beta(usual_rate)),
-                "at_most_black_box": by_black_box(usual_rate, number),
-            }
-        )
-    return {
-        "run": POISON_RUN,
-        "runs": runs,
-        "label": CLOTHES[label],
-        "true_label": CLOTHES[int(unit.test_labels[POISON_TARGET])],
-        "without_copies": sum(clean) / runs,
-        "without_copies_at_most": usual_rate,
-        "rows": rows,
-    }
+    found: dict[str, Any] = {"run": POISON_RUN, "runs": runs, "copies": copies, "targets": {}}
+    near = stored(store, {"attack": "undecided picture"}, partial(undecided, unit, model))
+    for name, (number, label) in {"any": ANY_TARGET, "undecided": near}.items():
+        hits = {}
+        for many in (0, *copies):
+            planted = Planted(unit, unit.test_rows[number], label, many)
+            settings = {"attack": "poisoning", "picture": number, "label": label, "copies": many}
+            settings |= {"runs": runs, "run": POISON_RUN}
+            hits[many] = stored(store, settings, partial(successes, planted, model, runs))
+        found["targets"][name] = {
+            "picture": number,
+            "label": CLOTHES[label],
+            "true_label": CLOTHES[int(unit.test_labels[number])],
+            **allowed(hits, runs),
+        }
+    return found
 
 
-POISON_TARGET = 0
-"""Number of the test picture that is attacked."""
+def allowed(hits: dict[int, int], runs: int) -> dict[str, Any]:
+    """Frequencies of success by the number of copies, and what the guarantees for groups allow."""
+    _, usual_rate = auditing.clopper_pearson(hits[0], runs)
+    rows = [
+        {
+            "copies": copies,
+            "success": found / runs,
+            "interval": auditing.clopper_pearson(found, runs),
+            "at_most": 1.0 - float(hs.privacy_curve(**POISON_RUN, group_size=copies).beta(usual_rate)),
+            "at_most_black_box": by_black_box(usual_rate, copies),
+        }
+        for copies, found in hits.items()
+        if copies
+    ]
+    return {"without_copies": hits[0] / runs, "without_copies_at_most": usual_rate, "rows": rows}
 
 
-def poisoned_target(unit: Split) -> tuple[Floats, int]:
-    """Return the picture, and the label that the copies have."""
-    return unit.test_rows[POISON_TARGET], (int(unit.test_labels[POISON_TARGET]) + 1) % unit.classes
+def undecided(unit: Split, model: Linear) -> tuple[int, int]:
+    """Return a test picture that is classified with a small margin without noise, and the other label."""
+    planted = Planted(unit, unit.test_rows[0], 0, 0)
+    weights = planted.training(model, POISON_RUN | {"noise_multiplier": 0.0}).run(1)
+    scores, every = model.scores(weights, unit.test_rows), np.arange(len(unit.test_rows))
+    own = scores[every, unit.test_labels].copy()
+    scores[every, unit.test_labels] = -np.inf
+    number = int(np.argmin(np.abs(own - scores.max(axis=1) - UNDECIDED_MARGIN)))
+    return number, int(scores[number].argmax())
+
+
+def successes(planted: Planted, model: Linear, runs: int) -> int:
+    """In how many trainings the picture gets the label of the copies."""
+    return sum(hit(planted, model, 1000 * planted.copies + seed) for seed in range(runs))
 
 
 def hit(planted: Planted, model: Linear, seed: int) -> bool:
@@ -264,6 +301,7 @@ def of_norm_one(split: Split) -> Split:
         for part in (split.rows, split.test_rows)
     ]
     return replace(split, rows=parts[0], test_rows=parts[1])
+<<<<<<< HEAD
 
 
 def draw_poisoning(output: Path, numbers: dict[str, Any]) -> None:
@@ -296,3 +334,5 @@ def draw_poisoning(output: Path, numbers: dict[str, Any]) -> None:
         axes.set_xticks(copies, [str(number) for number in copies])
         axes.minorticks_off()
         axes.legend(loc="upper left")
+=======
+>>>>>>> h-papers

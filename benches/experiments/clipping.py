@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benches.experiments.models import Floats, Labels, lengths
+from benches.experiments.store import Progress
 
 DECREASE = 0.9
 """Factor of a step size after an epoch with a lower accuracy than the one before, as in the paper."""
@@ -145,12 +146,13 @@ def train(
     noise_multiplier: float,
     seed: int = 1,
     choose_after: int | None = None,
+    progress: Progress | None = None,
 ) -> dict[str, NDArray[np.float64]]:
     """Train all candidates on the same shuffled batches, and return accuracies after each epoch.
 
     Examples that do not fill a batch at the end of an epoch are left out of it. The noise is the same for
     all, in units of what is added to a sum of clipped gradients or to one clipped mean. After `choose_after`
-    epochs only the best candidate of each way to clip is trained on.
+    epochs only the best candidate of each way to clip is trained on. A stopped run goes on from `progress`.
 
     Returns
     -------
@@ -165,7 +167,19 @@ def train(
     kept = list(range(len(candidates)))
     held_out = np.full((epochs, len(candidates)), np.nan)
     tests = np.full((len(tested_after(epochs)), len(candidates)), np.nan)
-    for epoch in range(epochs):
+    progress = progress or Progress()
+    before = progress.load() or {"epoch": 0}
+    if before["epoch"]:
+        kept, steps, held_out, tests = (before[name] for name in ("kept", "steps", "held_out", "tests"))
+        models.keep(kept)
+        models.weights[:] = before["weights"]
+        random.bit_generator.state = before["random"]
+
+    def state() -> dict[str, Any]:
+        found = {"kept": kept, "steps": steps, "held_out": held_out, "tests": tests}
+        return found | {"epoch": epoch + 1, "weights": models.weights, "random": random.bit_generator.state}
+
+    for epoch in range(before["epoch"], epochs):
         order = random.permutation(len(data.rows))[: rounds * batch_size]
         own = steps[kept].astype(np.float32)[:, None]
         spread = (steps * noise_multiplier / units)[kept].astype(np.float32)[:, None]
@@ -181,4 +195,5 @@ def train(
         if epoch + 1 == choose_after:
             kept = best_of_each(candidates, held_out[epoch])
             models.keep(kept)
+        progress.save(state)
     return {"held_out": held_out, "tests": tests}

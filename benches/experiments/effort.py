@@ -14,17 +14,22 @@ class Effort:
     epochs, network_epochs : int
         Of the linear models and of the convolutional network of INDIVIDUAL.
     seeds : int
-        Trainings whose accuracies are averaged.
+        Trainings of RGP's linear models whose accuracies are averaged.
+    own_bounds_seeds : int
+        Trainings with one clipping threshold, and with one for each example, of INDIVIDUAL.
     sample : int
         Examples whose norms are taken in every step, to compare estimates with.
     members, attack_epochs, networks : int
         Examples and epochs of the networks without privacy that are attacked, and their number.
-    has_long_trainings : bool
-        Whether RGP trains on scattering features and the convolutional network, a quarter of an hour each.
+    network_seeds : int
+        Trainings for each point of RGP's scattering features and convolutional network on Fashion-MNIST, a
+        minute each; 0 leaves them out.
     audit_runs, pilot_runs, poison_runs : int
         Trainings with and without the copies of a record, of each kind.
     shuffle_epochs, lenet_epochs : int
         Of softmax regression and of LeNet-5 of SHUFFLE; 0 leaves the model out.
+    lenet_sizes : tuple of int
+        Sizes of the batches of LeNet-5; softmax regression has all five of the paper.
     half_width : float
         Of the intervals of Monte Carlo estimates of GROUP, relative; the paper has 0.01.
     """
@@ -32,18 +37,54 @@ class Effort:
     epochs: int
     network_epochs: int
     seeds: int
+    own_bounds_seeds: int
     sample: int
     members: int
     attack_epochs: int
     networks: int
-    has_long_trainings: bool
+    network_seeds: int
     audit_runs: int
     pilot_runs: int
     poison_runs: int
     shuffle_epochs: int
     lenet_epochs: int
+    lenet_sizes: tuple[int, ...]
     half_width: float
 
 
-FULL = Effort(30, 4, 2, 500, 2000, 80, 2, True, 1000, 200, 40, 100, 100, 0.01)
-SHORT = Effort(10, 1, 2, 200, 2000, 20, 1, False, 240, 80, 20, 10, 1, 0.05)
+FULL = Effort(
+    epochs=30,
+    network_epochs=30,
+    seeds=2,
+    own_bounds_seeds=10,
+    sample=500,
+    members=2000,
+    attack_epochs=80,
+    networks=2,
+    network_seeds=1,
+    audit_runs=1000,
+    pilot_runs=200,
+    poison_runs=200,
+    shuffle_epochs=100,
+    lenet_epochs=100,
+    lenet_sizes=(64, 128, 256, 512, 1024),
+    half_width=0.01,
+)
+SHORT = Effort(
+    epochs=10,
+    network_epochs=1,
+    seeds=2,
+    own_bounds_seeds=2,
+    sample=200,
+    members=2000,
+    attack_epochs=20,
+    networks=1,
+    network_seeds=0,
+    audit_runs=240,
+    pilot_runs=80,
+    poison_runs=20,
+    shuffle_epochs=10,
+    lenet_epochs=1,
+    lenet_sizes=(64, 1024),
+    half_width=0.05,
+)

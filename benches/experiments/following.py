@@ -12,11 +12,19 @@ import hockeystick as hs
 from benches.experiments.data import Split
 from benches.experiments.dpsgd import Training
 from benches.experiments.models import Floats, Model, accuracy, predictions
+from benches.experiments.store import Store
 from hockeystick.accountants import IndividualAccountant
 
 DELTA = 1e-5
 RATES = (0.5, 1, 3)
 """Refreshes of all norms in an epoch, the paper's gamma, of the estimates for some examples."""
+
+TRAINED_BY = (
+    *(f"benches.experiments.{name}" for name in ("convolutional", "data", "dpsgd", "following", "models")),
+    "hockeystick._core",
+    "hockeystick.accountants",
+)
+"""Modules with the code of the trainings and of their accounts."""
 
 Values = NDArray[np.float64]
 
@@ -27,6 +35,8 @@ class Task:
 
     Attributes
     ----------
+    name : str
+        Name of the data and of the model, by which trainings are stored.
     split, model : Split, Model
         Data and model.
     epochs, batch_size : int
@@ -36,14 +46,32 @@ class Task:
         counted and all gradients point the same way.
     epsilon : float
         What the training guarantees to every example at `DELTA`.
+    store : Store
+        Trainings that are done.
     """
 
+    name: str
     split: Split
     model: Model
     epochs: int
     batch_size: int
     learning_rate: float
     epsilon: float
+    store: Store = field(default_factory=Store)
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """Everything that decides a training, besides what is chosen for it alone."""
+        return {
+            "paper": "individual",
+            "data and model": self.name,
+            "examples": len(self.split),
+            "epochs": self.epochs,
+            "batch_size": self.batch_size,
+            "learning_rate": self.learning_rate,
+            "epsilon": self.epsilon,
+            "delta": DELTA,
+        }
 
     @property
     def sampling(self) -> dict[str, Any]:
@@ -124,6 +152,27 @@ class Outcome:
     sample: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, dtype=np.int64))
     truth: Values = field(default_factory=lambda: np.empty(0))
     estimates: dict[float, Values] = field(default_factory=dict)
+
+
+def followed(task: Task, clip: float, **more: Any) -> Outcome:
+    """Return what `follow` returns, from a training that is done and stored or else from a new one."""
+
+    def make() -> dict[str, Any]:
+        outcome = follow(task, clip, **more)
+        estimates = {f"{rate:g}": values for rate, values in outcome.estimates.items()}
+        return vars(outcome) | {"estimates": estimates}
+
+    found = task.store.get(task.settings | {"clipping_norm": clip, "follow": more}, TRAINED_BY, make)
+    estimates = {float(rate): values for rate, values in found["estimates"].items()}
+    return Outcome(**(found | {"estimates": estimates}))
+
+
+def plain_accuracy(task: Task, clip: float, noise: float, seed: int) -> float:
+    """Test accuracy of a training that no accountant follows: one that is stored, or else a new one."""
+    settings = task.settings | {"clipping_norm": clip, "noise_multiplier": noise, "seed": seed}
+    return float(
+        task.store.get(settings, TRAINED_BY, lambda: task.test_accuracy(task.training(clip, noise).run(seed)))
+    )
 
 
 def follow(

@@ -16,8 +16,9 @@ import numpy as np
 import hockeystick as hs
 from benches.experiments import attacks, data
 from benches.experiments.effort import FULL, Effort
-from benches.experiments.pictures import BLUE, GREEN, GREY, ORANGE, PURPLE, picture
+from benches.experiments.pictures import BLUE, DASHED, GREEN, GREY, ORANGE, PURPLE, key_below, picture
 from benches.experiments.results import Results
+from benches.experiments.store import Store
 from hockeystick import datasets, kernels
 
 RUN: dict[str, Any] = {"noise_multiplier": 1.0, "sample_rate": 0.01, "steps": 10}
@@ -33,9 +34,10 @@ RATINGS: dict[str, Any] = {"noise_multiplier": 20.0, "sample_rate": 0.01, "steps
 RATINGS_DELTA = 1e-5
 
 
-def main(output: Path, effort: Effort = FULL) -> None:
+def main(output: Path, effort: Effort = FULL, store: Store | None = None) -> None:
     """Run all of it, and write numbers and pictures."""
-    results = Results("group", output, effort)
+    store = store or Store()
+    results = Results("group", output, effort, store)
     results.numbers["run"] = RUN | {"delta": DELTA}
     with results.timed("bounds (Figure 1)"):
         results.numbers["bounds"] = bounds(SIZES, effort.half_width)
@@ -46,12 +48,14 @@ def main(output: Path, effort: Effort = FULL) -> None:
     results.write()
     fashion = data.fashion_mnist()
     with results.timed("audit"):
-        results.numbers["audit"] = attacks.audit(fashion, RUN, DELTA, effort.audit_runs, effort.pilot_runs)
+        results.numbers["audit"] = attacks.audit(
+            fashion, RUN, DELTA, effort.audit_runs, effort.pilot_runs, store
+        )
     with results.timed("audit of the two laws themselves"):
         results.numbers["ideal_audit"] = attacks.ideal_audit(RUN, DELTA, effort.audit_runs, effort.pilot_runs)
     results.write()
     with results.timed("poisoning"):
-        results.numbers["poisoning"] = attacks.poisoning(fashion, effort.poison_runs)
+        results.numbers["poisoning"] = attacks.poisoning(fashion, effort.poison_runs, store)
     results.write()
     draw(output, results.numbers)
 
@@ -136,7 +140,7 @@ def draw(output: Path, numbers: dict[str, Any]) -> None:
     """Draw Figures 1 and 2, the audit and the poisoning."""
     draw_bounds(output, numbers["bounds"], numbers)
     draw_deltas(output, numbers["deltas"])
-    attacks.draw_poisoning(output, numbers["poisoning"])
+    draw_poisoning(output, numbers["poisoning"])
 
 
 def draw_bounds(output: Path, numbers: dict[str, Any], every: dict[str, Any]) -> None:
@@ -188,3 +192,36 @@ def draw_deltas(output: Path, numbers: dict[str, Any]) -> None:
             axes.set(title=title, xlabel="group size (records)", yscale="log")
         panels[0].set_ylabel(r"$\delta$")
         panels[0].legend(loc="lower right")
+
+
+def draw_poisoning(output: Path, numbers: dict[str, Any]) -> None:
+    """Draw success against the number of copies, and what the guarantees allow."""
+    copies = numbers["copies"]
+    titles = {"any": "any picture", "undecided": "a picture with a small margin"}
+    with picture(output, "group-poisoning", 2, 3.0, sharey=True) as panels:
+        for axes, (name, title) in zip(panels, titles.items(), strict=True):
+            found = numbers["targets"][name]
+            rows = found["rows"]
+            success = np.array([row["success"] for row in rows])
+            ends = np.array([row["interval"] for row in rows]).T
+            for key, style, colour, label in (
+                ("at_most_black_box", "^--", GREEN, "at most, by Theorem 4"),
+                ("at_most", "o-", BLUE, "at most, exact"),
+            ):
+                axes.plot(copies, [row[key] for row in rows], style, color=colour, label=label)
+            axes.errorbar(
+                copies,
+                success,
+                [success - ends[0], ends[1] - success],
+                color=ORANGE,
+                marker="s",
+                linestyle="none",
+                capsize=2,
+                label="seen (95 %)",
+            )
+            axes.axhline(found["without_copies_at_most"], label="without copies, at most", **DASHED)
+            axes.set(xlabel="copies", title=title, xscale="log", ylim=(0, 1.05))
+            axes.set_xticks(copies, [str(number) for number in copies])
+            axes.minorticks_off()
+        panels[0].set_ylabel("probability of the wrong label")
+        key_below(panels[0], 4)

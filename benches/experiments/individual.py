@@ -8,6 +8,8 @@ race and by sex. The numbering of figures and tables is the paper's.
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +19,19 @@ import hockeystick as hs
 from benches.experiments import data, individual_pictures
 from benches.experiments.convolutional import Convolutional
 from benches.experiments.effort import FULL, Effort
-from benches.experiments.following import DELTA, Outcome, Task, Values, follow
+from benches.experiments.following import (
+    DELTA,
+    TRAINED_BY,
+    Outcome,
+    Task,
+    Values,
+    followed,
+    plain_accuracy,
+)
 from benches.experiments.membership import membership
 from benches.experiments.models import Linear
 from benches.experiments.results import Results
+from benches.experiments.store import Store
 from hockeystick import kernels
 from hockeystick.accountants import IndividualAccountant
 
@@ -39,47 +50,60 @@ USUAL_NORM = 10.0
 LEVELS = (0.1, 0.3, 0.5, 0.7, 0.9)
 
 
-def tasks(effort: Effort) -> dict[str, Task]:
+def tasks(effort: Effort, store: Store) -> dict[str, Task]:
     """Return the data sets, models and runs."""
     fashion, adult = data.fashion_mnist(), data.adult()
     features = fashion.rows.shape[1]
-    return {
-        "softmax": Task(fashion, Linear(features, 10), effort.epochs, 1024, 2.0, EPSILON),
-        "hinge": Task(fashion, Linear(features, 10, "hinge"), effort.epochs, 1024, 1.0, EPSILON),
-        "cnn": Task(fashion, Convolutional(10), effort.network_epochs, 1024, 2.0, EPSILON),
-        "adult": Task(adult, Linear(adult.rows.shape[1], 2), effort.epochs, 1024, 3.0, EPSILON),
-    }
+    many, few = effort.epochs, effort.network_epochs
+    every = (
+        Task("softmax", fashion, Linear(features, 10), many, 1024, 2.0, EPSILON, store),
+        Task("hinge", fashion, Linear(features, 10, "hinge"), many, 1024, 1.0, EPSILON, store),
+        Task("cnn", fashion, Convolutional(10), few, 1024, 2.0, EPSILON, store),
+        Task("adult", adult, Linear(adult.rows.shape[1], 2), many, 1024, 3.0, EPSILON, store),
+    )
+    return {task.name: task for task in every}
 
 
-def main(output: Path, effort: Effort = FULL) -> None:
+def main(output: Path, effort: Effort = FULL, store: Store | None = None) -> None:
     """Run all of it, and write numbers and pictures."""
-    results = Results("individual", output, effort)
-    every = tasks(effort)
+    store = store or Store()
+    results = Results("individual", output, effort, store)
+    every = tasks(effort, store)
     medians = {name: float(np.median(task.first_norms())) for name, task in every.items()}
     results.numbers["median_norm_at_the_start"] = medians
     found: dict[str, Outcome] = {}
     for name, task in every.items():
         with results.timed(name):
             way = "race" if name == "adult" else "class"
-            found[name] = follow(task, medians[name], sample=effort.sample, way=way)
+            found[name] = followed(task, medians[name], sample=effort.sample, way=way)
     results.numbers["runs"] = {name: summary(every[name], found[name]) for name in found}
     with results.timed("individual clipping (Table 3)"):
-        clipped = own_bounds(results, every, medians, found, range(1, effort.seeds + 1))
+        clipped = own_bounds(results, every, medians, found, range(1, effort.own_bounds_seeds + 1))
     with results.timed("clipping norms (Figures 9, 10 and 12)"):
         norms = other_norms(results, every["softmax"], medians["softmax"])
     with results.timed("clipping norms that are paid for"):
-        paid_for(results, every["softmax"])
+        results.numbers["paid_for"] = kept(every["softmax"], "paid for", partial(paid_for, every["softmax"]))
     with results.timed("membership inference (Figure 11)"):
         results.numbers["membership"] = membership(
             every["cnn"], found["cnn"], effort.attack_epochs, effort.members, effort.networks
         )
     with results.timed("releases (Table 2)"):
-        results.numbers["released"] = {name: released(found[name].epsilons) for name in ("softmax", "adult")}
+        results.numbers["released"] = {
+            name: kept(every[name], "released", partial(released, found[name].epsilons))
+            for name in ("softmax", "adult")
+        }
     results.write()
     individual_pictures.draw(output, every, found, clipped, norms, results.numbers)
     with results.timed("cost (Table 1)"):
-        results.numbers["cost"] = cost(every["softmax"])
+        results.numbers["cost"] = kept(every["softmax"], "cost", partial(cost, every["softmax"]))
     results.write()
+
+
+def kept(task: Task, part: str, make: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+    """Return numbers that differ from run to run by their noise or by time: stored ones, or new ones."""
+    modules = (*TRAINED_BY, "benches.experiments.individual", "hockeystick.release")
+    found: dict[str, Any] = task.store.get(task.settings | {"part": part}, modules, make)
+    return found
 
 
 def summary(task: Task, outcome: Outcome) -> dict[str, Any]:
@@ -149,18 +173,16 @@ def own_bounds(
     clipped: dict[str, Outcome] = {}
     for name in ("softmax", "adult"):
         task, clip = every[name], medians[name]
+        way = next(iter(task.split.groups))
         runs = [
-            follow(
-                task, clip, seed=seed, own_bounds=True, answers=seed == 1, way=next(iter(task.split.groups))
-            )
-            for seed in seeds
+            followed(task, clip, seed=seed, own_bounds=True, answers=seed == 1, way=way) for seed in seeds
         ]
         clipped[name] = runs[0]
         assert all(run.is_guarantee for run in runs)
-        plain = [task.training(clip, task.noise()).run(seed) for seed in seeds]
         own = np.array([task.test_accuracy(run.weights) for run in runs])
-        one = np.array([task.test_accuracy(weights) for weights in plain])
+        one = np.array([plain_accuracy(task, clip, task.noise(), seed) for seed in seeds])
         table[name] = {
+            "seeds": len(seeds),
             "own_thresholds": [own.mean(), own.std(ddof=1)],
             "one_threshold": [one.mean(), one.std(ddof=1)],
             "difference": [(own - one).mean(), (own - one).std(ddof=1)],
@@ -183,12 +205,12 @@ def own_bounds(
 def other_norms(results: Results, task: Task, median: float) -> dict[str, Outcome]:
     """Other clipping norms: parts of the median (Figures 9 and 10), and 5 and 10 (Figure 12)."""
     norms = {f"{part:g} M": part * median for part in (0.1, 0.3, 0.5, 1.5)} | {"5": 5.0, "10": 10.0}
-    found = {name: follow(task, clip) for name, clip in norms.items()}
+    found = {name: followed(task, clip) for name, clip in norms.items()}
     results.numbers["clipping_norms"] = {name: summary(task, run) for name, run in found.items()}
     return found
 
 
-def paid_for(results: Results, task: Task) -> None:
+def paid_for(task: Task) -> dict[str, Any]:
     """Train with a clipping norm that is private too: a median of norms, or one that adapts itself."""
     norms = task.first_norms()
     median = hs.release.quantiles(norms, 0.5, epsilon=PRICE, upper=LARGEST_NORM)
@@ -201,7 +223,7 @@ def paid_for(results: Results, task: Task) -> None:
     adaptive.clipping_norm = 1.0  # it finds its own way
     adaptive.learning_rate = task.learning_rate / USUAL_NORM
     charged = hs.AdaptiveClipping(of_sum, count_noise)
-    results.numbers["paid_for"] = {
+    return {
         "true_median": np.median(norms),
         "private_median": clip,
         "its_price": median.epsilon,
@@ -236,7 +258,7 @@ def cost(task: Task) -> dict[str, Any]:
     """Time the accounts of 50,000 examples with new norms in each of 200 epochs, in full (Table 1)."""
     examples, epochs, batch_size = 50_000, 200, 4096
     split = data.part(task.split, slice(examples))
-    run = Task(split, task.model, epochs, batch_size, task.learning_rate, 7.8)
+    run = Task("cost", split, task.model, epochs, batch_size, task.learning_rate, 7.8)
     clip, rate = float(np.median(run.first_norms())), batch_size / examples
     rows: list[Values] = []
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from benches.experiments import data
 from benches.experiments.dpsgd import Training
-from benches.experiments.following import Outcome, Task, Values
+from benches.experiments.following import TRAINED_BY, Outcome, Task, Values
 from benches.experiments.models import Floats, accuracy
 
 BATCH_SIZE, LEARNING_RATE = 25, 0.5
@@ -24,18 +24,9 @@ def membership(task: Task, private: Outcome, epochs: int, members: int, networks
     Each of the former is trained on `members` examples of its own, few enough for it to learn them by heart;
     its success is averaged over the `networks`.
     """
-    steps = epochs * members // BATCH_SIZE
-    success, learnt, others = [], [], []
-    for number in range(networks):
-        split = data.part(task.split, slice(number * members, (number + 1) * members))
-        training = Training(
-            task.model, split.rows, split.labels, BATCH_SIZE / members, steps, 0.0, UNLIMITED, LEARNING_RATE
-        )
-        weights = training.run(1 + number)
-        success.append(attacked(task, split, weights))
-        learnt.append(accuracy(task.model, weights, split.rows, split.labels))
-        others.append(task.test_accuracy(weights))
-    found = {"private": attacked(task, task.split, private.weights), "not_private": np.mean(success, axis=0)}
+    every = [network(task, epochs, members, number) for number in range(networks)]
+    success = np.mean([found["success"] for found in every], axis=0)
+    found = {"private": attacked(task, task.split, private.weights), "not_private": success}
     means = task.group_means(private.epsilons, "class")
     tests = len(task.split.test_rows) / task.split.classes
     return {
@@ -46,14 +37,46 @@ def membership(task: Task, private: Outcome, epochs: int, members: int, networks
             "private": standard_error(len(task.split) / task.split.classes, tests),
             "not_private": standard_error(networks * members / task.split.classes, networks * tests),
         },
-        "accuracy_on_members": np.mean(learnt),
-        "accuracy_on_others": np.mean(others),
+        "accuracy_on_members": np.mean([found["on_members"] for found in every]),
+        "accuracy_on_others": np.mean([found["on_others"] for found in every]),
         "correlation_not_private": np.corrcoef(means, found["not_private"])[0, 1],
         "correlation_private": np.corrcoef(means, found["private"])[0, 1],
         "members": members,
         "epochs": epochs,
         "networks": networks,
     }
+
+
+def network(task: Task, epochs: int, members: int, number: int) -> dict[str, Any]:
+    """Train one network without privacy and attack it, unless that is done and stored."""
+
+    def make() -> dict[str, Any]:
+        split = data.part(task.split, slice(number * members, (number + 1) * members))
+        training = Training(
+            task.model,
+            split.rows,
+            split.labels,
+            BATCH_SIZE / members,
+            epochs * members // BATCH_SIZE,
+            0.0,
+            UNLIMITED,
+            LEARNING_RATE,
+        )
+        weights = training.run(1 + number)
+        return {
+            "success": attacked(task, split, weights),
+            "on_members": accuracy(task.model, weights, split.rows, split.labels),
+            "on_others": task.test_accuracy(weights),
+        }
+
+    settings = {
+        "paper": "individual",
+        "data and model": task.name,
+        "attack": {"epochs": epochs, "members": members, "batch_size": BATCH_SIZE, "rate": LEARNING_RATE},
+        "seed": 1 + number,
+    }
+    found: dict[str, Any] = task.store.get(settings, (*TRAINED_BY, "benches.experiments.membership"), make)
+    return found
 
 
 def attacked(task: Task, split: data.Split, weights: Floats) -> Values:

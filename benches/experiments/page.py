@@ -139,7 +139,7 @@ def clipping(numbers: Numbers) -> str:
     keys = ("own_thresholds", "one_threshold", "difference")
     rows = [
         (
-            NAMES[name],
+            f"{NAMES[name]} ({row['seeds']} seeds)",
             *(f"{100 * row[key][0]:.2f} ± {100 * row[key][1]:.2f}" for key in keys),
             f"{row['mean_change_of_epsilon']:+.3f}",
         )
@@ -329,16 +329,20 @@ def audits(numbers: Numbers) -> str:
 
 def poisoned(numbers: Numbers) -> str:
     """Poisoning of GROUP."""
-    rows = [
-        (
-            f"{row['copies']}",
-            percent(row["success"], 0),
-            percent(row["interval"][0]) + " to " + percent(row["interval"][1]),
-            percent(row["at_most"]),
-            percent(row["at_most_black_box"]),
+    rows = []
+    for found in numbers["group"]["poisoning"]["targets"].values():
+        name = f"{found['true_label']}, called {found['label']}"
+        rows.append((f"{name}: 0", percent(found["without_copies"], 1), "", "", ""))
+        rows.extend(
+            (
+                f"{name}: {row['copies']}",
+                percent(row["success"], 1),
+                percent(row["interval"][0]) + " to " + percent(row["interval"][1]),
+                percent(row["at_most"]),
+                percent(row["at_most_black_box"]),
+            )
+            for row in found["rows"]
         )
-        for row in numbers["group"]["poisoning"]["rows"]
-    ]
     return table(("copies", "seen", "95 % interval", "at most, exact", "at most, black box"), rows)
 
 

@@ -17,6 +17,7 @@ import numpy as np
 import hockeystick as hs
 from benches.compare.machine import processor_name
 from benches.experiments.effort import Effort
+from benches.experiments.store import Store
 
 DIGITS = 6
 """Significant digits of the numbers that are kept."""
@@ -33,10 +34,13 @@ class Results:
         Folder that it is written into.
     effort : Effort
         Sizes of the trainings, which the file names.
+    store : Store, optional
+        Trainings that are done, whose processor time counts too.
     """
 
-    def __init__(self, name: str, output: Path, effort: Effort) -> None:
+    def __init__(self, name: str, output: Path, effort: Effort, store: Store | None = None) -> None:
         self._effort = asdict(effort)
+        self._store = store or Store()
         self.path = output / f"{name}.json"
         self.numbers: dict[str, Any] = {}
         self._seconds: dict[str, float] = {}
@@ -44,10 +48,14 @@ class Results:
     @contextmanager
     def timed(self, part: str) -> Iterator[None]:
         """Keep the processor time of a part of the experiments, in seconds of all threads together."""
-        start, clock = time.process_time(), time.perf_counter()
+        start, clock = self._processor_seconds(), time.perf_counter()
         yield
-        self._seconds[part] = time.process_time() - start
+        self._seconds[part] = self._processor_seconds() - start
         print(f"{self.path.stem}: {part}: {time.perf_counter() - clock:.0f} s", flush=True)
+
+    def _processor_seconds(self) -> float:
+        """Return the time of this process, and that of trainings which were found done."""
+        return time.process_time() + self._store.found_seconds
 
     def add_seconds(self, part: str, seconds: float) -> None:
         """Add processor time of another process to that of a part of the experiments."""

@@ -8,36 +8,27 @@ small convolutional network on its pixels, and logistic regression on Adult.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 import hockeystick as hs
 from benches.experiments import data
-from benches.experiments.convolutional import Convolutional
-from benches.experiments.dpsgd import Training
 from benches.experiments.effort import FULL, Effort
-from benches.experiments.models import Floats, Linear, Model, accuracy, lengths
 from benches.experiments.pictures import BLUE, GREEN, GREY, ORANGE, PURPLE, key_below, picture
 from benches.experiments.results import Results
+from benches.experiments.rgp_training import SAMPLE_RATE, STEPS, Experiment, of_norm_one, scattered
+from benches.experiments.store import Store
 
 DELTA = 1e-5
-SAMPLE_RATE, STEPS = 0.05, 100
 EPSILON = 4.0
 SIZES = (8, 16, 32, 64)
 SIZE = 32
 EPSILONS = (1.0, 2.0, 4.0, 8.0, 16.0)
 BOUNDS = ("black_box", "jensen", "exact", "curve")
-SHORT_SIZES, SHORT_BOUNDS = (8, 32, 64), BOUNDS[:3]
 DIGIT_SEEDS = (1, 2, 3)
 """Seeds of the trainings on 4,000 digits, which take seconds each."""
-
-SCATTERING_BATCH = 1000
-SCATTERING_SCALE = 2
-"""Scale J of the scattering transform, as Tramèr and Boneh (2021) choose it."""
 
 LINES: dict[str, dict[str, Any]] = {
     "black_box": {"label": "black box (Lemma 2.3)", "color": GREEN, "marker": "^"},
@@ -47,62 +38,10 @@ LINES: dict[str, dict[str, Any]] = {
 }
 
 
-class Experiment:
-    """A data set and a model, trained with any noise.
-
-    Parameters
-    ----------
-    split, model : Split, Model
-        Data and model.
-    learning_rate : float
-        Step size in units of the clipping norm.
-    clip : float
-        Clipping norm.
-    seeds : tuple of int
-        Seeds of the trainings, whose accuracies are averaged.
-    is_short : bool
-        Whether only `SHORT_SIZES` are trained for, by `SHORT_BOUNDS`, as a training takes a minute.
-    """
-
-    def __init__(
-        self,
-        split: data.Split,
-        model: Model,
-        learning_rate: float,
-        clip: float = 1.0,
-        seeds: tuple[int, ...] = (1,),
-        is_short: bool = False,
-    ) -> None:
-        self.split, self.model, self.seeds = split, model, seeds
-        self.is_short = is_short
-        self._rate, self._clip = learning_rate, clip
-        self._known: dict[float, list[float]] = {}
-
-    def accuracies(self, noise_multiplier: float) -> list[float]:
-        """Test accuracy for each seed."""
-        noise = float(f"{noise_multiplier:.6g}")
-        if noise not in self._known:
-            self._known[noise] = [self._accuracy(noise, seed) for seed in self.seeds]
-        return self._known[noise]
-
-    def _accuracy(self, noise: float, seed: int) -> float:
-        split = self.split
-        training = Training(
-            self.model,
-            split.rows,
-            split.labels,
-            SAMPLE_RATE,
-            STEPS,
-            noise,
-            self._clip,
-            self._rate / self._clip,
-        )
-        return accuracy(self.model, training.run(seed), split.test_rows, split.test_labels)
-
-
-def main(output: Path, effort: Effort = FULL) -> None:
+def main(output: Path, effort: Effort = FULL, store: Store | None = None) -> None:
     """Run all of it, and write numbers and pictures."""
-    results = Results("rgp", output, effort)
+    store = store or Store()
+    results = Results("rgp", output, effort, store)
     results.numbers |= {"sample_rate": SAMPLE_RATE, "steps": STEPS, "delta": DELTA}
     sigmas = {
         "by_size": {bound: [noise_for(bound, EPSILON, size) for size in SIZES] for bound in BOUNDS},
@@ -110,9 +49,9 @@ def main(output: Path, effort: Effort = FULL) -> None:
     }
     results.numbers |= {"sizes": SIZES, "epsilons": EPSILONS, "noise_multipliers": sigmas}
     found: dict[str, Any] = {}
-    for name, make in experiments(effort).items():
-        with results.timed(name):
-            found[name] = trained(make(), sigmas)
+    for experiment in experiments(effort, store):
+        with results.timed(experiment.name):
+            found[experiment.name] = trained(experiment, sigmas)
             results.numbers["accuracies"] = found
         results.write()
     draw(output, results.numbers)
@@ -120,22 +59,15 @@ def main(output: Path, effort: Effort = FULL) -> None:
 
 def trained(experiment: Experiment, sigmas: dict[str, dict[str, list[float]]]) -> dict[str, Any]:
     """Accuracies with the noise multipliers of `sigmas`, and without noise."""
-    sizes = SHORT_SIZES if experiment.is_short else SIZES
-    bounds = SHORT_BOUNDS if experiment.is_short else BOUNDS
-    by_size = {
-        bound: [experiment.accuracies(sigmas["by_size"][bound][SIZES.index(size)]) for size in sizes]
-        for bound in bounds
-    }
     found = {
-        "examples": len(experiment.split),
+        "examples": experiment.examples(),
         "seeds": len(experiment.seeds),
         "no_noise": experiment.accuracies(0.0),
-        "sizes": sizes,
-        "by_size": by_size,
+        "sizes": SIZES,
     }
-    if not experiment.is_short:
-        found["by_epsilon"] = {
-            bound: [experiment.accuracies(noise) for noise in sigmas["by_epsilon"][bound]] for bound in bounds
+    for axis in ("by_size", "by_epsilon") if experiment.has_epsilons else ("by_size",):
+        found[axis] = {
+            bound: [experiment.accuracies(noise) for noise in sigmas[axis][bound]] for bound in BOUNDS
         }
     return found
 
@@ -154,58 +86,34 @@ def noise_for(bound: str, epsilon: float, group_size: int) -> float:
     return float(hs.renyi.calibrate_dp(hs.Gaussian, bound=bound, **target))
 
 
-def experiments(effort: Effort) -> dict[str, Callable[[], Experiment]]:
-    """Return the data sets and models, each made when its turn comes."""
+def experiments(effort: Effort, store: Store) -> list[Experiment]:
+    """Return the data sets and models."""
     seeds = tuple(range(1, effort.seeds + 1))
-    found: dict[str, Callable[[], Experiment]] = {
-        "Fashion-MNIST, pixels": lambda: linear(of_norm_one(data.fashion_mnist()), seeds),
-        "Adult": lambda: linear(of_norm_one(data.adult()), seeds),
-        "MNIST digits, scattering": lambda: linear(
-            of_norm_one(scattered(data.digits())), DIGIT_SEEDS, is_short=True
+    found: list[tuple[str, Callable[[], data.Split], bool, tuple[int, ...], bool]] = [
+        ("Fashion-MNIST, pixels", lambda: of_norm_one(data.fashion_mnist()), False, seeds, True),
+        ("Adult", lambda: of_norm_one(data.adult()), False, seeds, True),
+        (
+            "MNIST digits, scattering",
+            lambda: of_norm_one(scattered(data.digits())),
+            False,
+            DIGIT_SEEDS,
+            False,
         ),
-        "MNIST digits, convolutional": lambda: Experiment(
-            data.digits(), Convolutional(10), 1.0, seeds=DIGIT_SEEDS, is_short=True
-        ),
-    }
-    if effort.has_long_trainings:
-        found["Fashion-MNIST, scattering"] = lambda: linear(
-            of_norm_one(scattered(data.fashion_mnist())), (1,), is_short=True
-        )
-        found["Fashion-MNIST, convolutional"] = lambda: Experiment(
-            data.fashion_mnist(), Convolutional(10), 1.0, seeds=(1,), is_short=True
-        )
-    return found
-
-
-def linear(split: data.Split, seeds: tuple[int, ...], *, is_short: bool = False) -> Experiment:
-    """Softmax regression."""
-    model = Linear(split.rows.shape[1], split.classes)
-    return Experiment(split, model, 8.0, seeds=seeds, is_short=is_short)
-
-
-def of_norm_one(split: data.Split) -> data.Split:
-    """Scale each example to norm 1, without looking at the others."""
-    rows, tests = (part / lengths(part)[:, None] for part in (split.rows, split.test_rows))
-    return replace(split, rows=rows, test_rows=tests)
-
-
-def scattered(split: data.Split) -> data.Split:
-    """Scattering features of pictures, which have no parameters that are learnt."""
-    # The front page of kymatio imports functions that SciPy has no more; this part of it needs none of them.
-    from kymatio.scattering2d.frontend.numpy_frontend import ScatteringNumPy2D
-
-    transform = ScatteringNumPy2D(J=SCATTERING_SCALE, shape=(28, 28))
-    return replace(
-        split, rows=features(transform, split.rows), test_rows=features(transform, split.test_rows)
-    )
-
-
-def features(transform: Callable[[Any], NDArray[Any]], rows: Floats) -> Floats:
-    """Scattering features of rows of pixels with a constant."""
-    pictures = rows[:, :-1].reshape(-1, 28, 28)
-    parts = range(0, len(pictures), SCATTERING_BATCH)
-    found = [transform(pictures[start : start + SCATTERING_BATCH]).astype(np.float32) for start in parts]
-    return data.with_constant(np.concatenate(found))
+        ("MNIST digits, convolutional", data.digits, True, DIGIT_SEEDS, False),
+    ]
+    if effort.network_seeds:
+        few = tuple(range(1, effort.network_seeds + 1))
+        found += [
+            (
+                "Fashion-MNIST, scattering",
+                lambda: of_norm_one(scattered(data.fashion_mnist())),
+                False,
+                few,
+                False,
+            ),
+            ("Fashion-MNIST, convolutional", data.fashion_mnist, True, few, False),
+        ]
+    return [Experiment(*each, store) for each in found]
 
 
 def draw(output: Path, numbers: dict[str, Any]) -> None:
