@@ -16,11 +16,8 @@ from pathlib import Path
 
 from benches.experiments import page, shuffle
 from benches.experiments.effort import FULL, SHORT, Effort
-<<<<<<< HEAD
 from benches.experiments.papers import PAPERS, redraw, run_one
-=======
 from benches.experiments.store import FOLDER, Store
->>>>>>> h-papers
 
 OUTPUT = Path(__file__).parents[2] / "docs" / "experiments"
 
@@ -42,13 +39,10 @@ def main() -> None:
     unknown = set(options.papers) - set(PAPERS)
     if unknown:
         parser.error(f"PAPER must be one of {', '.join(PAPERS)}, got {', '.join(sorted(unknown))}")
-<<<<<<< HEAD
     if options.redraw:
         for paper in options.papers or PAPERS:
             redraw(paper, options.output)
         return
-    run(options.papers or PAPERS, options.output, SHORT if options.short else FULL, options.jobs)
-=======
     run(
         options.papers or PAPERS,
         options.output,
@@ -56,7 +50,6 @@ def main() -> None:
         options.jobs,
         Store(options.store),
     )
->>>>>>> h-papers
     if options.output == OUTPUT and all((OUTPUT / f"{paper}.json").exists() for paper in page.PAPERS):
         page.main()
 
@@ -76,13 +69,5 @@ def run(papers: tuple[str, ...], output: Path, effort: Effort, jobs: int, store:
             other.result()
 
 
-<<<<<<< HEAD
-=======
-def run_one(paper: str, output: Path, effort: Effort, store: Store) -> None:
-    """Run the experiments of one paper."""
-    import_module(f"benches.experiments.{paper}").main(output, effort, store)
-
-
->>>>>>> h-papers
 if __name__ == "__main__":
     main()

@@ -301,38 +301,3 @@ def of_norm_one(split: Split) -> Split:
         for part in (split.rows, split.test_rows)
     ]
     return replace(split, rows=parts[0], test_rows=parts[1])
-<<<<<<< HEAD
-
-
-def draw_poisoning(output: Path, numbers: dict[str, Any]) -> None:
-    """Draw success against the number of copies, and what the guarantees allow."""
-    rows = numbers["rows"]
-    copies = [row["copies"] for row in rows]
-    success = np.array([row["success"] for row in rows])
-    ends = np.array([row["interval"] for row in rows]).T
-    for axes in picture(output, "group-poisoning", 1, 3.0, width=4.6):
-        axes.plot(
-            copies,
-            [row["at_most_black_box"] for row in rows],
-            "^--",
-            color=GREEN,
-            label="at most, by Theorem 4",
-        )
-        axes.plot(copies, [row["at_most"] for row in rows], "o-", color=BLUE, label="at most, exact")
-        axes.errorbar(
-            copies,
-            success,
-            [success - ends[0], ends[1] - success],
-            color=ORANGE,
-            marker="s",
-            linestyle="none",
-            capsize=2,
-            label="seen (95 %)",
-        )
-        axes.axhline(numbers["without_copies_at_most"], label="without copies, at most", **DASHED)
-        axes.set(xlabel="copies", ylabel="probability of the wrong label", xscale="log", ylim=(0, 1.05))
-        axes.set_xticks(copies, [str(number) for number in copies])
-        axes.minorticks_off()
-        axes.legend(loc="upper left")
-=======
->>>>>>> h-papers

@@ -14,6 +14,7 @@ import hockeystick as hs
 from benches.experiments.effort import FULL, Effort
 from benches.experiments.pictures import BLUE, GREEN, ORANGE, PURPLE, key_below, picture
 from benches.experiments.results import Results
+from benches.experiments.store import Store
 
 DELTA = 1e-5
 RATES = (0.001, 0.01, 0.1, 1.0)
@@ -36,8 +37,8 @@ LONG = 10_000
 COLOURS = (BLUE, ORANGE, GREEN, PURPLE)
 
 
-def main(output: Path, effort: Effort = FULL) -> None:
-    """Compute all of it, and write numbers and pictures."""
+def main(output: Path, effort: Effort = FULL, _store: Store | None = None) -> None:
+    """Compute all of it, and write numbers and pictures; no training is stored."""
     results = Results("figures", output, effort)
     for part, compute in (
         ("GROUP, Figure 3", sampling),

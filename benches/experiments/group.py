@@ -198,7 +198,7 @@ def draw_poisoning(output: Path, numbers: dict[str, Any]) -> None:
     """Draw success against the number of copies, and what the guarantees allow."""
     copies = numbers["copies"]
     titles = {"any": "any picture", "undecided": "a picture with a small margin"}
-    with picture(output, "group-poisoning", 2, 3.0, sharey=True) as panels:
+    for panels in picture(output, "group-poisoning", 2, 3.0, sharey=True):
         for axes, (name, title) in zip(panels, titles.items(), strict=True):
             found = numbers["targets"][name]
             rows = found["rows"]

@@ -10,14 +10,15 @@ from importlib import import_module
 from pathlib import Path
 
 from benches.experiments.effort import Effort
+from benches.experiments.store import Store
 
 PAPERS = ("individual", "rgp", "group", "shuffle", "figures")
 """In the order in which they are started; "figures" is of two papers, and needs no data."""
 
 
-def run_one(paper: str, output: Path, effort: Effort) -> None:
+def run_one(paper: str, output: Path, effort: Effort, store: Store) -> None:
     """Run the experiments of one paper."""
-    import_module(f"benches.experiments.{paper}").main(output, effort)
+    import_module(f"benches.experiments.{paper}").main(output, effort, store)
 
 
 def redraw(paper: str, output: Path) -> None:
