@@ -18,6 +18,7 @@ from hockeystick._curves.described_correlated import has_correlated_noise, in_pl
 from hockeystick._curves.described_run import DEALT, described, described_parts, directions, laws, method_of
 from hockeystick._curves.large_groups import Proof, witness_on_a_line
 from hockeystick._curves.lattice_witness import LatticeWitness
+from hockeystick._curves.moments_witness import moments_witness
 from hockeystick._curves.norm_units import Units, units_of, with_units
 from hockeystick._curves.renyi_witness import renyi_on_a_lattice, renyi_witness
 from hockeystick._curves.witness import MOST_WORK
@@ -25,6 +26,8 @@ from hockeystick._extras import needed
 from hockeystick.errors import UnsupportedError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from hockeystick._curves.bins_curve import BinsCurve
     from hockeystick._curves.curve import PrivacyCurve
     from hockeystick._curves.mixed_curve import MixedCurve
@@ -418,31 +421,57 @@ def _of_renyi(curve: Curve, run: dict[str, Any], order: float) -> Certificate:
     """Certificate of a Rényi divergence."""
     at = float_scalar(order, "order")
     require(1.001 <= at <= 1e4, "order", at, "in [1.001, 1e4]")
-    plain = in_plain_steps(run)
-    noises = {step["mechanism"]["name"] for step in plain["steps"]}
-    dealt = any(step["sampling"]["name"] in DEALT for step in plain["steps"])
-    if method_of(plain) != "line" and (dealt or not noises <= BOUNDED):
-        raise UnsupportedError(
-            "certificates of Rényi divergences cover Gaussian noise on Poisson samples, full batches, and "
-            "fixed batches to which records are added; Laplace noise and randomised response but for dealt "
-            "batches"
-        )
     checker = needed("hockeystick_verify.claims", "verify")
-    rounded, more = _with_units(plain)
+    is_dealt = any(step["sampling"]["name"] in DEALT for step in run["steps"])
+    sharp = not is_bounded_only(in_plain_steps(run)) and (not is_dealt or _is_tight(curve))
+    refused = None
+    for witnesses_of in _proofs_of_renyi(run):
+        try:
+            witnesses = witnesses_of(run, at)
+            document = {"run": run, "claims": [{"order": at, "at_most": 1e12}], "witness": witnesses}
+            (found,) = checker.check(document)
+        except (checker.NotProvenError, checker.RefusedError, UnsupportedError) as error:
+            refused = refused or error
+            continue
+        claims = [{"order": at, "at_most": found.upper}]
+        if sharp and found.lower > 0.0:
+            claims.append({"order": at, "at_least": found.lower})
+        return _document(run, claims, witnesses)
+    raise UnsupportedError(f"no proof was found that the checker accepts: {refused}") from None
+
+
+def _proofs_of_renyi(run: dict[str, Any]) -> list[Callable[[dict[str, Any], float], dict[str, Any]]]:
+    """Return how to make witnesses about a Rényi divergence of a run, the first one that is worth trying first."""
+    plain = in_plain_steps(run)
+    found: list[Callable[[dict[str, Any], float], dict[str, Any]]] = [_by_moments]
     if method_of(plain) == "line":
-        witnesses = {way: renyi_witness(*laws(rounded, way), at) | more for way in directions(run)}
-    else:
-        expanded = needed("hockeystick_verify.variants", "verify").plain(run)
-        witnesses = {way: renyi_on_a_lattice(expanded, way, at) for way in directions(run)}
-    document = {"run": run, "claims": [{"order": at, "at_most": 1e12}], "witness": witnesses}
-    try:
-        (found,) = checker.check(document)
-    except (checker.NotProvenError, checker.RefusedError) as error:
-        raise UnsupportedError(f"no proof was found that the checker accepts: {error}") from None
-    claims = [{"order": at, "at_most": found.upper}]
-    if not is_bounded_only(plain):
-        claims.append({"order": at, "at_least": found.lower})
-    return _document(run, claims, witnesses)
+        found.insert(0, _by_nodes)
+    if any(step["sampling"]["name"] in DEALT for step in plain["steps"]):
+        found.append(_by_published_moments)
+    elif {step["mechanism"]["name"] for step in plain["steps"]} <= BOUNDED:
+        found.append(_by_lattice)
+    return found
+
+
+def _by_nodes(run: dict[str, Any], order: float) -> dict[str, Any]:
+    rounded, more = _with_units(in_plain_steps(run))
+    return {way: renyi_witness(*laws(rounded, way), order) | more for way in directions(run)}
+
+
+def _by_moments(run: dict[str, Any], order: float) -> dict[str, Any]:
+    plain = needed("hockeystick_verify.variants", "verify").plain(run)
+    return {way: moments_witness(plain, way, order) for way in directions(run)}
+
+
+def _by_published_moments(run: dict[str, Any], order: float) -> dict[str, Any]:
+    plain = needed("hockeystick_verify.variants", "verify").plain(run)
+    seen = needed("hockeystick_verify.dealt_lattice", "verify").published(plain)
+    return {way: moments_witness(seen, way, order) | {"published": True} for way in directions(run)}
+
+
+def _by_lattice(run: dict[str, Any], order: float) -> dict[str, Any]:
+    plain = needed("hockeystick_verify.variants", "verify").plain(run)
+    return {way: renyi_on_a_lattice(plain, way, order) for way in directions(run)}
 
 
 def _of_tradeoff(curve: Curve, run: dict[str, Any], alpha: float) -> Certificate:
