@@ -347,8 +347,8 @@ def log_moment(
         raise RefusedError("the moments of dealt batches take more products than are computed")
     place = iter(entries)
     for patterns, power, epochs in asked:
-        moment = arb(0)
-        for weight, each in patterns:
+        logs = []
+        for _, each in patterns:
             log = arb(0)
             for epoch in each:
                 entry = next(place)
@@ -356,6 +356,10 @@ def log_moment(
                     log += exact(power * (power - 1)) * epoch[0].variance / 2
                 else:
                     log += log_of_epoch(epoch, power, entry)
-            moment += weight * log.exp()
-        total += epochs * moment.log()
+            logs.append(log)
+        if len(logs) == 1:
+            total += epochs * logs[0]
+        else:  # groups, of which no lower end is claimed
+            moments = (w * log.upper().exp() for (w, _), log in zip(patterns, logs, strict=True))
+            total += epochs * sum(moments, arb(0)).log()
     return total
