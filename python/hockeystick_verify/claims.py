@@ -366,4 +366,4 @@ def compared_divergence(bounds: tuple[arb, arb], claim: Object) -> Proven:
     """Compare a claim on a Renyi divergence with what was proven."""
     lower, upper = bounds
     found = compared(upper if "at_most" in claim else lower, claim, math.nan, f"D_{claim['order']!r}")
-    return found._replace(lower=down(lower.lower()), upper=-down((-upper).lower()))
+    return found._replace(lower=max(0.0, down(lower.lower())), upper=-down((-upper).lower()))

@@ -45,7 +45,7 @@ class Batches(NamedTuple):
     Exactly one of the variance of log Y and of the scale is given; batches without both are not released.
     """
 
-    count: int
+    number: int
     variance: arb | None = None
     scale: arb | None = None
     times: int = 1
@@ -58,7 +58,9 @@ Epoch = list[Batches]
 # ---------------------------------------------------------------- V13: the epochs of a run
 
 
-def epochs_of_step(step: Object, count: int, direction: str) -> list[tuple[list[tuple[arb, list[Epoch]]], int]]:
+def epochs_of_step(
+    step: Object, count: int, direction: str
+) -> list[tuple[list[tuple[arb, list[Epoch]]], int]]:
     """Return mixtures over public patterns, each with independent epochs, and how often each occurs."""
     if step["mechanism"].get("name") != "laplace":
         found = []
@@ -86,7 +88,7 @@ def _of_blocks(dealt: dealt_lattice.Dealt) -> Epoch:
 
 
 def is_bound(step: Object) -> bool:
-    """Whether the pair of a step is not known to be attained: of groups, and of several batches of an epoch."""
+    """Whether the pair of a step is a bound: that of groups, and of several batches of an epoch."""
     return members_of(step["group"]).size > 1 or step["sampling"].get("times", 1) != 1
 
 
@@ -103,7 +105,8 @@ def power_moment(batches: Batches, power: Any) -> arb:
     rate = 1 / batches.scale
     outer = (-power * rate).exp() + ((power - 1) * rate).exp()
     inner = (((power - 1) * rate).exp() - (-power * rate).exp()) / (2 * power - 1)
-    return ((outer + inner) / 2) ** batches.times
+    one: arb = ((outer + inner) / 2) ** batches.times
+    return one
 
 
 def truncated_power(series: arb_poly, exponent: int, terms: int) -> arb_poly:
@@ -120,21 +123,21 @@ def truncated_power(series: arb_poly, exponent: int, terms: int) -> arb_poly:
 
 def whole_moments(epoch: Epoch, largest: int) -> list[arb]:
     """E[W^k] for k = 0, ..., largest (V26, 2)."""
-    total, product = sum(each.count for each in epoch), arb_poly([1])
+    total, product = sum(each.number for each in epoch), arb_poly([1])
     factorials = [arb(1)]
     for k in range(1, largest + 1):
         factorials.append(factorials[-1] * k)
     for batches in epoch:
         series = arb_poly([power_moment(batches, k) / factorials[k] for k in range(largest + 1)])
-        product = (product * truncated_power(series, batches.count, largest + 1)).truncate(largest + 1)
+        product = (product * truncated_power(series, batches.number, largest + 1)).truncate(largest + 1)
     each = zip(product.coeffs(), factorials, strict=True)
     return [c * f / arb(total) ** k for k, (c, f) in enumerate(each)]
 
 
 def without_a_rule(epoch: Epoch, power: Fraction) -> arb:
     """Enclose log E[W^power] by convexity (V26, 3)."""
-    total = sum(each.count for each in epoch)
-    mean = sum((each.count * power_moment(each, exact(power)) for each in epoch), arb(0)) / total
+    total = sum(each.number for each in epoch)
+    mean = sum((each.number * power_moment(each, exact(power)) for each in epoch), arb(0)) / total
     known = mean.log()
     if power < 0:
         return arb(0).union(known.min(log_of_negative_moment(epoch, -power)))
@@ -196,9 +199,9 @@ def rule_of(entry: object) -> Rule:
 
 def log_of_negative_moment(epoch: Epoch, q: Fraction | int) -> arb:
     """Bound log E[W^-q] by the geometric mean of the batches (V26, 3)."""
-    total = sum(each.count for each in epoch)
+    total = sum(each.number for each in epoch)
     share = exact(-Fraction(q) / total)
-    return sum((each.count * power_moment(each, share).log() for each in epoch), arb(0))
+    return sum((each.number * power_moment(each, share).log() for each in epoch), arb(0))
 
 
 def coefficients(batches: Batches, sizes: list[arb], rule: Rule) -> list[list[arb]]:
@@ -240,24 +243,33 @@ def _of_gaussian(variance: arb, sizes: list[arb], rule: Rule, factorials: list[a
             row.append(row[-1] * value)
         rows.append(row)
     table, found = arb_mat(rows), []
-    ends = [_ends(root, rule, m) for m in orders]
+    bounds = [errors(root, rule, m) for m in orders]
     for start in range(0, len(sizes), allocation.CHUNK):
         chunk = sizes[start : start + allocation.CHUNK]
         sums = arb_mat([[(-size * value).exp() for value in values] for size in chunk]) * table
         for place, size in enumerate(chunk):
             row = []
             for m in orders:
-                grown = [size**m * (arb(m * (m - 1)) * variance / 2).exp(), ends[m][2]]
-                error = min(grown[0] * ends[m][0], ends[m][1], key=float)
-                over = min(grown[0] * ends[m][3], grown[1], key=float)
+                mean = size**m * (arb(m * (m - 1)) * variance / 2).exp()
+                error = min(mean * bounds[m].alias, bounds[m].most_alias, key=float)
+                over = min(mean * bounds[m].beyond, bounds[m].most_beyond, key=float)
                 value = sums[place, m] * size**m + (-error).union(error) + arb(0).union(over)
                 row.append(value.max(arb(0)) / factorials[m])
             found.append(row)
     return found
 
 
-def _ends(root: arb, rule: Rule, m: int) -> tuple[arb, arb, arb, arb]:
-    """Bounds on the aliases and on what is beyond the outputs, each relative to E[(r Y)^m] and absolute."""
+class Errors(NamedTuple):
+    """Bounds on the errors of the rule over outputs, relative to E[(r Y)^m] and absolute."""
+
+    alias: arb
+    most_alias: arb
+    beyond: arb
+    most_beyond: arb
+
+
+def errors(root: arb, rule: Rule, m: int) -> Errors:
+    """Bound the errors of E[(r Y)^m e^(-r Y)]: of the spacing, and of what is beyond the outputs (V26, 4)."""
     largest = (m * (arb(m).log() - 1)).exp() if m else arb(1)
     relative, absolute = [], []
     for angle in ANGLES:
@@ -265,15 +277,33 @@ def _ends(root: arb, rule: Rule, m: int) -> tuple[arb, arb, arb, arb]:
         alias = 2 * (width**2 / 2).exp() / ((2 * arb.pi() * width / rule.output_spacing).exp() - 1)
         relative.append(alias)
         absolute.append(alias * largest / angle.cos() ** m)
-    last = rule.outputs * rule.output_spacing
-    beyond = 2 * normal_above(last - m * root) if last > m * root else arb(2)
-    ends = 2 * largest * normal_above(last)
-    return min(relative, key=float), min(absolute, key=float), ends, beyond
+    last, away = rule.outputs * rule.output_spacing, m * root
+    beyond = normal_above(last - away) + normal_above(last + away) if last > away else arb(2)
+    most_beyond = 2 * largest * normal_above(last)
+    return Errors(min(relative, key=float), min(absolute, key=float), beyond, most_beyond)
+
+
+def left_out(epoch: Epoch, rule: Rule, shape: arb) -> arb:
+    """Bound the terms before the first and after the last node of the ray (V26, 4)."""
+    n, k, step = rule.series, rule.decay, rule.spacing
+    last = rule.start + rule.nodes * step
+    before = whole_moments(epoch, n)[n] * (shape * (rule.start - step)).exp() / (1 - (-shape * step).exp())
+    log_after = k * (arb(k).log() - 1) + log_of_negative_moment(epoch, k - n) + (shape - k) * last
+    bound: arb = step * (before + log_after.exp() / (1 - ((shape - k) * step).exp()))
+    return bound
+
+
+def alias_on_the_ray(shape: arb, spacing: arb) -> arb:
+    """Bound the error of the spacing of the ray, relative to the moment (V26, 4)."""
+    period = 2 * arb.pi() / spacing
+    angle = (period / shape).atan()
+    bound: arb = 2 * (-angle * period).exp() / (angle.cos() ** shape * (1 - (-angle * period).exp()))
+    return bound
 
 
 def on_the_ray(epoch: Epoch, power: Fraction, rule: Rule) -> arb:
     """Enclose E[W^power] by an integral over a ray (V26, 4)."""
-    n, k, step, total = rule.series, rule.decay, rule.spacing, sum(each.count for each in epoch)
+    n, k, step, total = rule.series, rule.decay, rule.spacing, sum(each.number for each in epoch)
     shape = n - exact(power)
     if not (shape > 0 and k > shape and k >= n):
         raise NotProvenError("V26: series must be above the power, and decay above both")
@@ -283,23 +313,17 @@ def on_the_ray(epoch: Epoch, power: Fraction, rule: Rule) -> arb:
     for batches in epoch:
         rows = coefficients(batches, sizes, rule)
         products = [
-            (a * truncated_power(arb_poly(row), batches.count, n + 1)).truncate(n + 1)
+            (a * truncated_power(arb_poly(row), batches.number, n + 1)).truncate(n + 1)
             for a, row in zip(products, rows, strict=True)
         ]
     scale = step * arb(n + 1).gamma()
     terms = [p[n] * ((shape - n) * u).exp() for p, u in zip(products, logs, strict=True)]
     found = scale * sum(terms, arb(0))
-    last = rule.start + rule.nodes * step
-    before = step * whole_moments(epoch, n)[n] * (shape * (rule.start - step)).exp()
-    before /= 1 - (-shape * step).exp()
-    after = k * (arb(k).log() - 1) + log_of_negative_moment(epoch, k - n) + (shape - k) * last
-    left_out = before + step * after.exp() / (1 - ((shape - k) * step).exp())
-    period = 2 * arb.pi() / step
-    angle = (period / shape).atan()
-    alias = 2 * (-angle * period).exp() / (angle.cos() ** shape * (1 - (-angle * period).exp()))
+    alias = alias_on_the_ray(shape, step)
     if not alias < 0.5:
         raise NotProvenError("V26: the nodes are too far apart")
-    value: arb = (found + arb(0).union(left_out)) / (shape.gamma() * (1 + (-alias).union(alias)))
+    found += arb(0).union(left_out(epoch, rule, shape))
+    value: arb = found / (shape.gamma() * (1 + (-alias).union(alias)))
     return value
 
 
@@ -318,14 +342,14 @@ def work_of(epoch: Epoch, power: Fraction, entry: object) -> int:
     if is_gaussian(epoch) or (entry is None and not 0 < power <= LARGEST_ORDER):
         return 1
     if entry is None:
-        return sum(math.ceil(power + 2) ** 2 * each.count.bit_length() // 8 for each in epoch)
+        return sum(math.ceil(power + 2) ** 2 * each.number.bit_length() // 8 for each in epoch)
     rule = rule_of(entry)
     return rule.nodes * (2 * rule.outputs + 40 * rule.series + 40)
 
 
 def is_gaussian(epoch: Epoch) -> bool:
     """Whether an epoch is one batch with Gaussian noise."""
-    return len(epoch) == 1 and epoch[0].count == 1 and epoch[0].variance is not None
+    return len(epoch) == 1 and epoch[0].number == 1 and epoch[0].variance is not None
 
 
 def log_moment(
@@ -353,7 +377,7 @@ def log_moment(
             for epoch in each:
                 entry = next(place)
                 if is_gaussian(epoch):
-                    log += exact(power * (power - 1)) * epoch[0].variance / 2
+                    log += power_moment(epoch[0], exact(power)).log()
                 else:
                     log += log_of_epoch(epoch, power, entry)
             logs.append(log)

@@ -65,6 +65,7 @@ class Mixture:
             return self.least, lambda y: self.from_least(y - self.least)
         return self.largest, lambda y: self.from_largest(self.largest - y)
 
+
 def size_of(integrand: Any, low: float, high: float) -> arb:
     """Guess how large an integral is, by values around the largest one: it decides about the work alone."""
     largest = arb(2) ** -MOST_BITS
@@ -130,7 +131,8 @@ def of_gaussian(part: Part, order: arb, work: Work) -> arb:
     normal = 1 / (sigma * (2 * arb.pi()).sqrt())
 
     def integrand(x: acb, analytic: bool) -> acb:
-        return normal * log_integrand(p, q, sigma, order, x, analytic).exp()
+        value: acb = normal * log_integrand(p, q, sigma, order, x, analytic).exp()
+        return value
 
     found, beyond = work.integral(integrand, first, last, work_of(part)), arb(0)
     if low is None:
@@ -144,7 +146,7 @@ def of_gaussian(part: Part, order: arb, work: Work) -> arb:
 
 
 def of_laplace(part: Part, order: arb, work: Work) -> arb:
-    """Enclose the moment of a part with Laplace noise: between its shifts both densities are smooth (V26, 1)."""
+    """Enclose the moment of a part with Laplace noise, smooth between its shifts (V26, 1)."""
     inside = {s for s in (*part.p, *part.q) if _is_inside(s, part)}
     ends = [part.low, *sorted(inside), part.high]
     total = arb(0)

@@ -85,8 +85,7 @@ class Certifiable:
         delta : float, optional
             In (0, 1): certifies epsilon there.
         order : float, optional
-            In [1.001, 1e4]: certifies the Rényi divergence of this order. For Gaussian noise on Poisson
-            samples, full batches, and fixed batches to which records are added.
+            In [1.001, 1e4]: certifies the Rényi divergence of this order.
         alpha : float, optional
             In (0, 1): certifies the trade-off function at this false positive rate, `beta`. For the
             adjacencies "add_remove" and "replace". Give exactly one of the four.
@@ -107,10 +106,10 @@ class Certifiable:
         TypeError
             If the argument is not a number, or not exactly one is given.
         ImportError
-            If the extra "verify" is not installed, for runs that are proven on a lattice or are dealt into
-            batches, whose claims are what the checker proves; and for delta below 1e-60, an epsilon of 0,
-            large groups, correlated noise and influences below 0.002 of the noise, whose
-            claims are always checked. Others are checked before they are handed out if it is installed.
+            If the extra "verify" is not installed, for Rényi divergences, and for runs that are proven on a
+            lattice or are dealt into batches, whose claims are what the checker proves; and for delta below
+            1e-60, an epsilon of 0, large groups, correlated noise and influences below 0.002 of the noise,
+            whose claims are always checked. Others are checked before they are handed out if it is installed.
 
         Notes
         -----
@@ -441,7 +440,7 @@ def _of_renyi(curve: Curve, run: dict[str, Any], order: float) -> Certificate:
 
 
 def _proofs_of_renyi(run: dict[str, Any]) -> list[Callable[[dict[str, Any], float], dict[str, Any]]]:
-    """Return how to make witnesses about a Rényi divergence of a run, the first one that is worth trying first."""
+    """Return how to make witnesses about a Rényi divergence of a run, in the order to try them in."""
     plain = in_plain_steps(run)
     found: list[Callable[[dict[str, Any], float], dict[str, Any]]] = [_by_moments]
     if method_of(plain) == "line":

@@ -80,7 +80,7 @@ def _outputs(epoch: Any, rule: dict[str, Any], beta: float, level: float, end: f
     variances = [float(each.variance) for each in epoch if each.variance is not None]
     if not variances:
         return {"reach": 1.0, "output_spacing": 1.0}
-    total, n = sum(each.count for each in epoch), rule["series"]
+    total, n = sum(each.number for each in epoch), rule["series"]
     variance, shape = max(variances), n - beta
     log_factorial = math.lgamma(n + 1)
     digits = DIGITS + math.log(total)
