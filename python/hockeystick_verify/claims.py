@@ -7,7 +7,7 @@ from typing import Any, cast
 
 from flint import arb, ctx
 
-from hockeystick_verify import allocation, checker, correlated, few_steps, lattice, sensitivity
+from hockeystick_verify import allocation, checker, correlated, few_steps, lattice, moments, sensitivity
 from hockeystick_verify.checker import (
     LARGEST_CLAIMS,
     NotProvenError,
@@ -16,6 +16,7 @@ from hockeystick_verify.checker import (
     RefusedError,
     choice,
     compared,
+    down,
     fields,
     fixed_batch,
     items,
@@ -42,11 +43,12 @@ METHODS = {
     "allocation": "spacing terms rules",
     "chain": "splits one",
     "renyi": "order kinds",
+    "moments": "rules",
     "bins": "lattice contour",
 }
 """Entries of the witness of each method besides "bits" and "method"; without one, that of `few_steps`."""
 
-OPTIONAL = {"allocation": "kinds", "renyi": "norm_units"}
+OPTIONAL = {"allocation": "kinds", "renyi": "norm_units", "moments": "published"}
 """Entries that not all of these have."""
 
 
@@ -161,6 +163,8 @@ def enclose(job: Job, sums: Any = checker.serial_sums) -> list[arb]:
         if method is None:
             curve = few_steps.enclose(equal, direction, witness, epsilons, sums)
             return [arb(0).union(delta) for delta in curve] if is_bound else curve
+        if method == "moments":
+            raise RefusedError("'moments' are a proof of Renyi divergences, and of no others")
         optional = OPTIONAL.get(method, "")
         found = fields(witness, name, f"bits method {METHODS[method]}", optional)
         ctx.prec = whole(found["bits"], "bits", 64, 4096)
@@ -252,10 +256,15 @@ def check(certificate: Object, *, progress: Report | None = None, processes: int
         If an inequality fails before there is an interval.
     """
     claims = read_claims(certificate)
-    ways, divergences = directions(certificate["run"]), sum("order" in claim for claim in claims)
-    curves = len(ways) if divergences < len(claims) else 0
+    ways, divergences = directions(certificate["run"]), len(distinct_orders(claims))
+    curves = 0 if all("order" in claim for claim in claims) else len(ways)
     with working(progress, processes, PARTS * (curves + divergences)):
         return proven(certificate, claims, ways, curves / (curves + divergences))
+
+
+def distinct_orders(claims: list[Object]) -> list[float]:
+    """Return the orders of the claims on Renyi divergences, each once."""
+    return list(dict.fromkeys(claim["order"] for claim in claims if "order" in claim))
 
 
 def proven(certificate: Object, claims: list[Object], ways: list[str], of_curve: float) -> list[Proven]:
@@ -266,14 +275,15 @@ def proven(certificate: Object, claims: list[Object], ways: list[str], of_curve:
         enclosed = each_of([(run, way, witness[way], points) for way in ways] if points else [])
     ctx.prec = COMPARED_BITS
     curve = iter([largest(each) for each in zip(*enclosed, strict=True)])
-    found, divergences = [], len(claims) - len(points)
-    shares = iter([of_curve + (1 - of_curve) * i / max(divergences, 1) for i in range(divergences + 1)])
-    done = next(shares)
+    orders, divergences = distinct_orders(claims), {}
+    for place, order in enumerate(orders):
+        ends = [of_curve + (1 - of_curve) * at / len(orders) for at in (place, place + 1)]
+        with stage(*ends):
+            divergences[order] = on_renyi(run, ways, witness, order, len(orders))
+    found = []
     for claim in claims:
         if "order" in claim:
-            before, done = done, next(shares)
-            with stage(before, done):
-                found.append(on_renyi(run, ways, witness, claim, len(claims)))
+            found.append(compared_divergence(divergences[claim["order"]], claim))
             continue
         delta, epsilon = next(curve), arb(claim["epsilon"])
         name = f"delta({claim['epsilon']!r})"
@@ -312,25 +322,48 @@ def transforms_of(witness: object) -> object:
     return witness if witness.get("method") in ("allocation", "bins") else None
 
 
-def on_renyi(run: Object, ways: list[str], witness: Object, claim: Object, claims: int) -> Proven:
-    """Compare a claim on a Renyi divergence, one of so many."""
-    found, order = None, arb(claim["order"])
+def divergence(run: Object, way: str, witness: Object, order: float, orders: int) -> tuple[arb, arb]:
+    """Bound the Renyi divergence of one ordered pair from below and from above; one of so many orders."""
+    name, method = f"witness of {way!r}", method_of(witness)
+    if method not in ("renyi", "lattice", "moments"):
+        raise RefusedError("claims on a Renyi divergence are proven by 'renyi', 'moments' or on a 'lattice'")
+    entry = fields(witness, name, f"bits method {METHODS[method]}", OPTIONAL.get(method, ""))
+    ctx.prec, at = whole(entry["bits"], "bits", 64, 1024), arb(order)
+    equal, in_public = plain(run), "published" in entry
+    if method == "moments":
+        if entry.get("published", True) is not True:
+            raise RefusedError("published must be true, or left out")
+        equal = published(equal) if in_public else equal
+        lower = upper = moments.renyi(equal, way, entry, order, orders)
+    elif method == "lattice":
+        lower = upper = lattice.renyi(equal, way, entry, at)
+    else:
+        lower = upper = renyi_moment(equal, way, entry, at, orders)
+    if "norm_units" in entry:  # rounded up until here; down for the lower end
+        lower = renyi_moment(equal, way, {**entry, "downwards": True}, at, orders)
+    # Steps that may reveal more (V25), and pairs that are not attained, have no lower end.
+    is_bound = in_public or sensitivity.is_bounded_only(equal) or moments.is_bound(equal)
+    return arb(0) if is_bound else lower, upper
+
+
+def on_renyi(run: Object, ways: list[str], witness: Object, order: float, orders: int) -> tuple[arb, arb]:
+    """Bound a Renyi divergence from below and from above, one of so many orders."""
+    least = most = arb(0)
     for way in ways:
-        name, method = f"witness of {way!r}", method_of(witness[way])
-        if method not in ("renyi", "lattice"):
-            raise RefusedError("claims on a Renyi divergence are proven by 'renyi' or on a 'lattice'")
-        entry = fields(witness[way], name, f"bits method {METHODS[method]}", OPTIONAL.get(method, ""))
-        ctx.prec = whole(entry["bits"], "bits", 64, 1024)
-        equal = plain(run)
-        if method == "lattice":
-            here = lattice.renyi(equal, way, entry, order)
-        else:
-            here = renyi_moment(equal, way, entry, order, claims)
-        if "norm_units" in entry:  # rounded up until here; down for the lower end
-            here = here.union(renyi_moment(equal, way, {**entry, "downwards": True}, order, claims))
-        if sensitivity.is_bounded_only(equal):  # steps that may reveal more have no lower end (V25)
-            here = arb(0).union(here)
-        found = here if found is None else found.max(here)
-    if found is None or not found.is_finite():
-        raise NotProvenError(NOT_FINITE)
-    return compared(found, claim, math.nan, f"D_{claim['order']!r}")
+        try:
+            lower, upper = divergence(run, way, witness[way], order, orders)
+        except RefusedError:
+            raise
+        except (ArithmeticError, ValueError) as error:
+            raise NotProvenError(f"a number of the witness is out of range: {str(error)[:100]}") from None
+        if not (lower.is_finite() and upper.is_finite()):
+            raise NotProvenError(NOT_FINITE)
+        least, most = least.max(lower), most.max(upper)
+    return least, most
+
+
+def compared_divergence(bounds: tuple[arb, arb], claim: Object) -> Proven:
+    """Compare a claim on a Renyi divergence with what was proven."""
+    lower, upper = bounds
+    found = compared(upper if "at_most" in claim else lower, claim, math.nan, f"D_{claim['order']!r}")
+    return found._replace(lower=max(0.0, down(lower.lower())), upper=-down((-upper).lower()))

@@ -18,8 +18,8 @@ from hockeystick._curves.described_correlated import has_correlated_noise, in_pl
 from hockeystick._curves.described_run import DEALT, described, described_parts, directions, laws, method_of
 from hockeystick._curves.large_groups import Proof, witness_on_a_line
 from hockeystick._curves.lattice_witness import LatticeWitness
-from hockeystick._curves.norm_units import Units, units_of, with_units
-from hockeystick._curves.renyi_witness import renyi_on_a_lattice, renyi_witness
+from hockeystick._curves.norm_units import in_units, units_of
+from hockeystick._curves.renyi_proofs import proofs_of_renyi
 from hockeystick._curves.shared_work import FIRST, shared_work, stage
 from hockeystick._curves.witness import MOST_WORK
 from hockeystick._extras import needed
@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from hockeystick._curves.curve import PrivacyCurve
     from hockeystick._curves.mixed_curve import MixedCurve
 
-BOUNDED = {"laplace", "randomized_response"}
-"""Mechanisms whose losses are bounded."""
 FORMAT, VERSION = "hockeystick-certificate", 1
 TOLERANCES = (1e-10, 1e-8, 1e-6, 1e-4, 1e-2)
 """Relative widths of the interval to be proven, finest first; the first that is cheap enough to check."""
@@ -88,8 +86,7 @@ class Certifiable:
         delta : float, optional
             In (0, 1): certifies epsilon there.
         order : float, optional
-            In [1.001, 1e4]: certifies the Rényi divergence of this order. For Gaussian noise on Poisson
-            samples, full batches, and fixed batches to which records are added.
+            In [1.001, 1e4]: certifies the Rényi divergence of this order.
         alpha : float, optional
             In (0, 1): certifies the trade-off function at this false positive rate, `beta`. For the
             adjacencies "add_remove" and "replace". Give exactly one of the four.
@@ -114,10 +111,10 @@ class Certifiable:
         TypeError
             If the argument is not a number, or not exactly one is given.
         ImportError
-            If the extra "verify" is not installed, for runs that are proven on a lattice or are dealt into
-            batches, whose claims are what the checker proves; and for delta below 1e-60, an epsilon of 0,
-            large groups, correlated noise and influences below 0.002 of the noise, whose
-            claims are always checked. Others are checked before they are handed out if it is installed.
+            If the extra "verify" is not installed, for Rényi divergences, and for runs that are proven on a
+            lattice or are dealt into batches, whose claims are what the checker proves; and for delta below
+            1e-60, an epsilon of 0, large groups, correlated noise and influences below 0.002 of the noise,
+            whose claims are always checked. Others are checked before they are handed out if it is installed.
 
         Notes
         -----
@@ -317,15 +314,9 @@ def _on_a_line(
     return _OnALine(_document(run, claims, witnesses), is_delicate)
 
 
-def _with_units(run: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the run with norms rounded up to multiples, if they are rounded, and the entry of a witness."""
-    units: Units | None = units_of(run)
-    return with_units(run, units), {} if units is None else {"norm_units": [units.down, units.up]}
-
-
 def _line_of(run: dict[str, Any], direction: str, at: tuple[float, float], tolerance: float) -> Proof:
     """Witness about one ordered pair, at an epsilon and a delta; it costs nothing if it has a closed form."""
-    rounded, more = _with_units(run)
+    rounded, more = in_units(run)
     kinds, mu_squared = laws(rounded, direction)
     alone = mu_squared == 0.0 and sum(kind.steps for kind in kinds) == 1
     if not kinds or alone or at[1] == 0.0:
@@ -449,31 +440,23 @@ def _of_renyi(curve: Curve, run: dict[str, Any], order: float) -> Certificate:
     """Certificate of a Rényi divergence."""
     at = float_scalar(order, "order")
     require(1.001 <= at <= 1e4, "order", at, "in [1.001, 1e4]")
-    plain = in_plain_steps(run)
-    noises = {step["mechanism"]["name"] for step in plain["steps"]}
-    dealt = any(step["sampling"]["name"] in DEALT for step in plain["steps"])
-    if method_of(plain) != "line" and (dealt or not noises <= BOUNDED):
-        raise UnsupportedError(
-            "certificates of Rényi divergences cover Gaussian noise on Poisson samples, full batches, and "
-            "fixed batches to which records are added; Laplace noise and randomised response but for dealt "
-            "batches"
-        )
     checker = needed("hockeystick_verify.claims", "verify")
-    rounded, more = _with_units(plain)
-    if method_of(plain) == "line":
-        witnesses = {way: renyi_witness(*laws(rounded, way), at) | more for way in directions(run)}
-    else:
-        expanded = needed("hockeystick_verify.variants", "verify").plain(run)
-        witnesses = {way: renyi_on_a_lattice(expanded, way, at) for way in directions(run)}
-    document = {"run": run, "claims": [{"order": at, "at_most": 1e12}], "witness": witnesses}
-    try:
-        (found,) = checker.check(document)
-    except (checker.NotProvenError, checker.RefusedError) as error:
-        raise UnsupportedError(f"no proof was found that the checker accepts: {error}") from None
-    claims = [{"order": at, "at_most": found.upper}]
-    if not is_bounded_only(plain):
-        claims.append({"order": at, "at_least": found.lower})
-    return _document(run, claims, witnesses)
+    is_dealt = any(step["sampling"]["name"] in DEALT for step in run["steps"])
+    sharp = not is_bounded_only(in_plain_steps(run)) and (not is_dealt or _is_tight(curve))
+    refused = None
+    for witnesses_of in proofs_of_renyi(run):
+        try:
+            witnesses = witnesses_of(run, at)
+            document = {"run": run, "claims": [{"order": at, "at_most": 1e12}], "witness": witnesses}
+            (found,) = checker.check(document)
+        except (checker.NotProvenError, checker.RefusedError, UnsupportedError) as error:
+            refused = refused or error
+            continue
+        claims = [{"order": at, "at_most": found.upper}]
+        if sharp and found.lower > 0.0:
+            claims.append({"order": at, "at_least": found.lower})
+        return _document(run, claims, witnesses)
+    raise UnsupportedError(f"no proof was found that the checker accepts: {refused}") from None
 
 
 def _of_tradeoff(curve: Curve, run: dict[str, Any], alpha: float) -> Certificate:

@@ -84,3 +84,9 @@ def with_units(run: dict[str, Any], units: Units | None) -> dict[str, Any]:
             group["norms"] = [float(math.ceil(Fraction(norm) / unit) * unit) for norm in group["norms"]]
         steps.append({**step, "group": group})
     return {**run, "steps": steps}
+
+
+def in_units(run: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the run with norms rounded up to multiples, if they are rounded, and the entry of a witness."""
+    units = units_of(run)
+    return with_units(run, units), {} if units is None else {"norm_units": [units.down, units.up]}
