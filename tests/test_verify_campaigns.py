@@ -77,7 +77,7 @@ def test_claims_on_many_orders_share_the_work_of_one():
     document = json.loads(CURVE.certify(order=4.0).to_json())
     for witness in document["witness"].values():
         witness["kinds"][0]["nodes"] = 300_000
-    document["claims"] = [{"order": 4.0, "at_most": 1.0}] * 16
+    document["claims"] = [{"order": 4.0 + place, "at_most": 1.0} for place in range(16)]
     with pytest.raises(RefusedError, match="more nodes and points of the line than are computed"):
         check(document)
 

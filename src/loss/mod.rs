@@ -25,6 +25,7 @@ pub(crate) mod atoms;
 pub(crate) mod characteristic_function;
 mod continuation;
 mod dealt_laplace;
+mod fixed_rule;
 pub(crate) mod gate;
 pub(crate) mod gaussian;
 mod gaussian_curve;

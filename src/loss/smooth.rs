@@ -8,9 +8,9 @@ use crate::approx::Approx;
 use crate::loss::gate::Gate;
 use crate::loss::loss_curve::LossCurve;
 
+use crate::loss::fixed_rule::FixedRule;
 use crate::loss::path::Path;
 use crate::loss::privacy_loss::TiltedMoments;
-use crate::loss::smooth_estimate::FixedRule;
 use crate::loss::smooth_panel::PiecePanel;
 use crate::loss::smooth_piece::{Piece, Point, Scratch};
 use crate::special::adaptive::Address;

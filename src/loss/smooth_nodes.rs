@@ -10,12 +10,11 @@ use crate::loss::line::MARGIN;
 use crate::loss::nodes::Nodes;
 use crate::loss::path::Path;
 use crate::loss::smooth::SmoothLoss;
-use crate::loss::smooth_panel::{LEAST_CHANGE, PanelPoints, PiecePanel};
+use crate::loss::smooth_panel::{COMPLETED, LEAST_CHANGE, PanelPoints, PiecePanel};
 use crate::loss::smooth_piece::{Piece, Point};
 use crate::special::adaptive::{self, Address, Integrand, RuleBounds, Tolerance};
 use crate::special::gauss_legendre::{GaussLegendre, NODES};
 use crate::special::log_space::log_add;
-use std::ops::RangeInclusive;
 
 /// Maximum number of panels that one search examines; what is left then counts as error.
 const MAX_PANELS: usize = 8_000;
@@ -35,10 +34,6 @@ const NEGLIGIBLE_WEIGHT: f64 = 1e-30;
 
 /// Units in the last place by which exponents may be wrong, with room: a few roundings each.
 const ROUNDINGS: f64 = 8.0 * f64::EPSILON;
-
-/// log E[e^{cℓ}] for which the mass that is missing follows from that of P. Below, 1 − Σ p_i loses digits next to E[e^{cℓ}]; above, all
-/// of P is less than the last bit of it.
-pub(crate) const COMPLETED: RangeInclusive<f64> = -0.5..=36.0;
 
 /// Outputs farther out than this, in σ, are not distinct numbers.
 const FARTHEST: f64 = 1e15;

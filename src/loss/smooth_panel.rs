@@ -6,6 +6,7 @@ use crate::loss::line::{Line, Normal};
 use crate::loss::smooth_piece::{Piece, Point, Scratch};
 use crate::special::gauss_legendre::{GaussLegendre, IMAGINARY_AXIS, NODES, REAL_AXIS};
 use std::f64::consts::FRAC_PI_2;
+use std::ops::RangeInclusive;
 
 /// Part of the posterior law that the bounds leave outside the range of shifts they use.
 const OUTSIDE: f64 = 1e-6;
@@ -13,6 +14,10 @@ const OUTSIDE: f64 = 1e-6;
 /// Losses so small that e^{zℓ} − 1 hardly changes count as this much: what is left out of the integral of P·(e^{zℓ} − 1)
 /// is then at most 1/this times as much of P itself.
 pub(crate) const LEAST_CHANGE: f64 = 1e-4;
+
+/// log E[e^{cℓ}] for which the mass that is missing follows from that of P. Below, 1 − Σ p_i loses digits next to E[e^{cℓ}]; above, all
+/// of P is less than the last bit of it.
+pub(crate) const COMPLETED: RangeInclusive<f64> = -0.5..=36.0;
 
 impl Piece {
     /// The bounds around [centre − half_width, centre + half_width].
