@@ -22,7 +22,9 @@ pub trait PrivacyLoss: Debug + Send + Sync {
     /// Quadrature may leave out e^`log_tolerance` of the moment.
     fn moments(&mut self, c: f64, log_tolerance: f64) -> TiltedMoments;
 
-    /// The same for choosing a tilt. Where the error of K(c) is infinite these are estimates, which no bound may be made of.
+    /// Moments as [`PrivacyLoss::moments`] has them, or estimates of them, by which a search chooses a tilt.
+    ///
+    /// An estimate has an infinite error of K(c), so that a bound that were made of it would say nothing. The default is the certified moments.
     fn estimated_moments(&mut self, c: f64, log_tolerance: f64) -> TiltedMoments {
         self.moments(c, log_tolerance)
     }
