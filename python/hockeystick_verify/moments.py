@@ -154,7 +154,7 @@ def of_laplace(part: Part, order: arb, work: Work) -> arb:
         if low is None and high is None:
             raise NotProvenError("V26: Laplace noise has shifts")
         if low is None or high is None:
-            # Outside all centres of Laplace noise the densities of P and Q fall alike, so that P/Q is constant there.
+            # Outside all centres of Laplace noise both densities fall alike: P/Q is constant there.
             right = high is None
             x = exact(low if right else high)  # type: ignore[arg-type]
             masses = [above("laplace", part.scale, law, x) for law in (part.p, part.q)]
