@@ -377,6 +377,38 @@ def test_bins_that_stay_with_laplace_noise_are_taken_as_published(members):
 
 
 @pytest.mark.parametrize(
+    ("sampling", "steps", "order", "expected"),
+    [
+        # Of the checker, in ball arithmetic: `privacy_curve(...).certify(order=...)`.
+        (hs.RandomAllocation(10), 30, 32, 5.104469311434518),
+        (hs.RandomAllocation(10), 34, 32, 6.776394295144775),
+        (hs.RandomAllocation(10), 30, 300, 105.59224472101785),
+        (hs.FixedBins(10), 30, 8, 0.7776142970720755),
+        (hs.FixedBins(10), 30, 300, 110.19741490700595),
+    ],
+)
+def test_divergences_of_large_orders_are_close_to_those_of_the_checker(sampling, steps, order, expected):
+    curve = hs.privacy_curve(noise_multiplier=2.0, sampling=sampling, steps=steps)
+    found = float(curve.renyi(order))
+    assert expected <= found <= expected * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("group_size", [1, 3])
+@pytest.mark.parametrize(
+    "sampling", [hs.RandomAllocation(10), hs.FixedBins(10), hs.RandomAllocation(10, times=2)]
+)
+def test_divergences_of_large_orders_are_below_those_of_known_batches(sampling, group_size):
+    curve = hs.privacy_curve(noise_multiplier=2.0, sampling=sampling, steps=30, group_size=group_size)
+    orders = np.array([2.0, 3.5, 8.0, 31.0, 63.5, 300.0, 1024.0, 1500.5, 1e4])
+    found = curve.renyi(orders)
+    times = getattr(sampling, "times", 1)
+    known = orders * group_size**2 * times * 3 / 8
+    assert np.all(np.isfinite(found))
+    assert np.all(found <= known * (1 + 1e-12))
+    assert np.all(np.diff(found) > 0)
+
+
+@pytest.mark.parametrize(
     ("arguments", "error", "words"),
     [
         ({"adjacency": "replace"}, hs.UnsupportedError, "records replaced"),

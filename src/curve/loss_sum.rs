@@ -262,8 +262,7 @@ impl LossSum {
         if largest_loss.is_finite() && order > HUGE_ORDER {
             return largest_loss;
         }
-        let total = Total::at(&mut self.segments, c);
-        let log_moment = total.map_or(f64::INFINITY, |total| total.log_moment.upper());
+        let log_moment = segment::log_moment_above(&mut self.segments, c);
         (log_moment.max(0.0) / c).min(largest_loss)
     }
 

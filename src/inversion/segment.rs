@@ -72,6 +72,17 @@ impl Total {
     }
 }
 
+/// An upper bound on A(c) = Σ T·K(c), c > 0.
+pub(crate) fn log_moment_above(segments: &mut [Segment], c: f64) -> f64 {
+    let mut total = 0.0;
+    for segment in &mut *segments {
+        let tolerance = CHOICE_TOLERANCE - segment.steps.ln();
+        total += segment.steps * segment.loss.log_moment_above(c, tolerance);
+    }
+    // Sums of the bounds, which are not negative but for their rounding.
+    total + f64::EPSILON * (2.0 + segments.len() as f64) * total.abs()
+}
+
 /// K(c) of one step, for scaling; `None` beyond the range of an `f64`.
 pub(crate) fn log_moment(loss: &mut StepLoss, c: f64) -> Option<f64> {
     let value = loss.moments(c, CHOICE_TOLERANCE).log_moment.value;

@@ -60,6 +60,12 @@ impl PrivacyLoss for IndependentSum {
         )
     }
 
+    fn log_moment_above(&mut self, c: f64, log_tolerance: f64) -> f64 {
+        let parts = self.parts.iter_mut();
+        let sum: f64 = parts.map(|part| part.log_moment_above(c, log_tolerance)).sum();
+        sum * (1.0 + PRODUCT_ROUNDINGS * f64::EPSILON * self.parts.len() as f64)
+    }
+
     fn has_jumps(&self) -> bool {
         self.parts.iter().any(|part| part.has_jumps())
     }

@@ -29,6 +29,16 @@ pub trait PrivacyLoss: Debug + Send + Sync {
         self.moments(c, log_tolerance)
     }
 
+    /// An upper bound on K(c), c > 0, which is smaller than that of [`PrivacyLoss::moments`] where these are not computed for so large a c.
+    ///
+    /// No pair of components is farther apart than the widest, and E[e^{cℓ}] is jointly convex in both laws: K(c) ≤ c(c + 1)μ²/2.
+    fn log_moment_above(&mut self, c: f64, log_tolerance: f64) -> f64 {
+        let known = self.moments(c, log_tolerance).log_moment.upper();
+        let of_widest = |mu: f64| 0.5 * c * (c + 1.0) * mu * mu * (1.0 + 8.0 * f64::EPSILON);
+        // What is no number is no bound either.
+        self.widest_distance().map_or(f64::INFINITY, of_widest).min(known)
+    }
+
     /// The loss tilted by e^{cℓ}, c > −1, from which its characteristic function on the line Re z = c is computed.
     ///
     /// Quadrature may leave out e^`log_tolerance` of E[e^{cℓ}].

@@ -150,6 +150,17 @@ impl PrivacyLoss for PublicOutcomeLoss {
         mixed
     }
 
+    fn log_moment_above(&mut self, c: f64, log_tolerance: f64) -> f64 {
+        let known = self.moments(c, log_tolerance).log_moment.upper();
+        let mut sum = LogSum::default();
+        for (log_weight, part) in &mut self.parts {
+            sum.add(*log_weight + part.log_moment_above(c, log_tolerance));
+        }
+        let log = sum.ln();
+        let rounding = f64::EPSILON * (EXP_ROUNDING + 4.0 * log.abs()) + SUM_ROUNDING;
+        (log + rounding).min(known)
+    }
+
     fn has_jumps(&self) -> bool {
         self.parts.iter().any(|(_, part)| part.has_jumps())
     }

@@ -261,8 +261,9 @@ impl TiltedLaw {
     /// The law with an atom of P-probability `atom` at 0, where P has the mass 1 less `removed` unless there are gates.
     fn finish(mut self, atom: f64, removed: Approx, gates: Gates) -> Nodes {
         self.nodes.atom = (atom.ln() - self.log_total).exp();
-        // The weights sum to 1 but for quadrature and rounding.
-        if (1.0 / (self.sum + self.nodes.atom) - 1.0).abs() > 1e-9 {
+        // The weights sum to 1 but for quadrature and rounding, which is counted below.
+        let rounding = self.nodes.weight_rounding.0 + ROUNDINGS * (1.0 + self.log_total.abs());
+        if (1.0 / (self.sum + self.nodes.atom) - 1.0).abs() > 1e-9 + 2.0 * rounding {
             self.nodes.error = f64::INFINITY; // the search stopped before it found the bulk
         }
         for (slope, weight) in self.nodes.slopes.iter_mut().zip(&self.piece_weights) {

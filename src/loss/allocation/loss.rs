@@ -5,6 +5,7 @@ use crate::interval::Enclosure;
 use crate::loss::StepLoss;
 use crate::loss::allocation::bins::Bins;
 use crate::loss::allocation::decay::Decay;
+use crate::loss::allocation::large_powers::LargePowers;
 use crate::loss::allocation::little_noise;
 use crate::loss::allocation::mellin::{Mellin, locked};
 use crate::loss::allocation::tilted::TransformLine;
@@ -23,6 +24,8 @@ const LARGEST_RATIO: f64 = 0.2;
 /// Fewest batches for which outputs are left out: with 20 and noise multiplier 8 intervals are wider than those of the whole law, as the
 /// bound on the transform of so few falls slowly.
 const LEAST_BATCHES: f64 = 30.0;
+/// Relative error of a moment from which on other bounds on it are looked at.
+const BOUND_ALONE: f64 = 1e-3;
 /// Moments of what is kept that are remembered.
 const REMEMBERED: usize = 64;
 /// Evaluations of a density that a term of a transform takes.
@@ -35,6 +38,8 @@ pub(crate) struct Allocation {
     direction: Direction,
     /// Shared by all copies. What is found does not depend on what was found before.
     mellin: Arc<Mutex<Mellin>>,
+    /// Moments of exponents beyond those of `mellin`.
+    large_powers: LargePowers,
     /// What is kept where outputs with a large likelihood ratio in some batch are left out, and what is known of its moments.
     kept: Option<(TruncatedLaw, Vec<(f64, TiltedMoments)>)>,
     /// Cost of lines.
@@ -55,6 +60,7 @@ impl Allocation {
             mellin: Arc::new(Mutex::new(Mellin::new(bins.clone()))),
             bins,
             direction,
+            large_powers: LargePowers::default(),
             kept: None,
             work: 0,
         }
@@ -147,6 +153,20 @@ impl Allocation {
 impl PrivacyLoss for Allocation {
     fn moments(&mut self, c: f64, _log_tolerance: f64) -> TiltedMoments {
         self.moments_at(c)
+    }
+
+    /// Beyond the exponents that are integrals, powers of W have bounds of their own.
+    fn log_moment_above(&mut self, c: f64, log_tolerance: f64) -> f64 {
+        let known = self.moments(c, log_tolerance).log_moment;
+        // An error of this size is that of a bound in place of the moment.
+        if self.kept.is_some() || known.error < BOUND_ALONE * known.value.abs() {
+            return known.upper();
+        }
+        let bound = match self.direction {
+            Direction::Remove => self.large_powers.log_above(&self.bins, self.exponent(c)),
+            Direction::Add => self.bins.log_negative_moment(c),
+        };
+        bound.min(known.upper())
     }
 
     /// Moments are tabled and cost little, but a contour at a tilt of the lattice lacks digits where one at the saddle point does not: 248 bins

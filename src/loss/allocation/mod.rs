@@ -12,6 +12,7 @@ mod ends;
 mod excess;
 pub(crate) mod groups;
 mod kernel;
+mod large_powers;
 mod little_noise;
 mod loss;
 mod mellin;

@@ -270,3 +270,32 @@ fn a_loss_is_rounded_away_from_below_by_a_few_units() {
     }
     assert_eq!(rounded_up(f64::INFINITY), f64::INFINITY);
 }
+
+/// A Gaussian step attains the bound of the widest pair; a mixture, parts that are published and a sum are below theirs, and close to it at
+/// large orders, where their own moments are not computed.
+#[test]
+fn moments_of_large_orders_are_bounded_by_the_widest_pair() {
+    let sampled = || {
+        let law = GroupLaw::binomial(2, 0.1).unwrap();
+        StepLoss::mixture(&law, 1.0, Direction::Remove).unwrap().unwrap()
+    };
+    let published =
+        |parts| StepLoss::public_outcome(vec![(0.5f64.ln(), StepLoss::shift(0.5)), (0.5f64.ln(), parts)]);
+    for (mut loss, mu) in [
+        (StepLoss::shift(0.5), 0.5f64),
+        (sampled(), 2.0),
+        (published(sampled()), 2.0),
+        (StepLoss::independent_sum(vec![sampled(), sampled()]), 8f64.sqrt()),
+    ] {
+        for c in [0.5, 3.0, 40.0, 1e4, 1e6] {
+            let widest = 0.5 * c * (c + 1.0) * mu * mu;
+            let (found, known) = (loss.log_moment_above(c, -30.0), loss.moments(c, -30.0).log_moment);
+            assert!(found <= widest * (1.0 + 1e-12), "{c}: {found} {widest}");
+            assert!(
+                known.error > 1e-3 * known.value || found >= known.value - known.error,
+                "{c}: {found} {known:?}"
+            );
+            assert!(c < 1e4 || found > 0.999 * widest, "{c}: {found} {widest}");
+        }
+    }
+}
