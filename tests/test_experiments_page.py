@@ -110,6 +110,22 @@ def test_both_ways_to_clip_had_equally_many_choices_and_the_best_was_taken():
             assert run["history"][-1] == run["test_accuracy"]
 
 
+def test_what_the_text_says_of_individual_is_stored():
+    """Numbers in sentences, which no table has."""
+    stored, text = STORED["individual"], page.PAGE.read_text("utf-8")
+    own = stored["individual_clipping"]
+    said = [f"{own[name]['summary']['correlation_with_log_loss']:.2f}" for name in ("softmax", "adult")]
+    assert f"{said[0]} with softmax regression, and {said[1]} on Adult" in text
+    for name in ("shirt", "trouser"):
+        of_class = [
+            group["mean_epsilon"][group["names"].index(name)]
+            for group in (stored["clipping_norms"][norm]["groups"]["class"] for norm in ("1.5 M", "0.5 M"))
+        ]
+        assert f"{name}s{' go' * (name == 'shirt')} from {of_class[0]:.2f} to {of_class[1]:.2f}" in text
+    errors = [f"{100 * stored['released'][name]['mean_relative_error']:.2f}" for name in ("softmax", "adult")]
+    assert f"ours are {errors[0]} and\n{errors[1]} %" in text
+
+
 FIGURES = json.loads((page.FOLDER / "figures.json").read_text("utf-8"))
 
 
