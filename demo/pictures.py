@@ -22,7 +22,7 @@ from demo.table import (
     renyi_accountant,
     simulated_delta,
 )
-from hockeystick.plot._style import is_dark, palette
+from hockeystick.plot._style import PAGE, PAGE_WIDTH, is_dark, palette
 
 # Colours are those of hockeystick's own pictures: blue, orange, green and purple that stay apart under the
 # common forms of colour blindness (Okabe and Ito 2008); markers differ as well, for print.
@@ -38,7 +38,7 @@ DELTA_TEXT = f"$10^{{{math.log10(DELTA):.0f}}}$"
 def draw_epsilon(rows: list[Row], subtitle: str, path: Path) -> None:
     """Draw epsilon against group size: the exact value, and three upper bounds on it."""
     sizes = [row.group_size for row in rows]
-    figure, axes = plt.subplots(figsize=(7.0, 4.6), layout="constrained")
+    figure, axes = plt.subplots(figsize=(PAGE_WIDTH, 4.6), layout="constrained")
     blue, orange, green, purple, *_ = palette()
     lines = [
         ("black box: all that the curve of one record implies", "black_box", green, "^", "--"),
@@ -69,7 +69,7 @@ def draw_epsilon(rows: list[Row], subtitle: str, path: Path) -> None:
 
 def draw_delta(history: History, subtitle: str, path: Path) -> None:
     """Draw delta against epsilon for several group sizes: exactly, by Rényi divergences, and simulated."""
-    figure, axes = plt.subplots(figsize=(7.0, 4.6), layout="constrained")
+    figure, axes = plt.subplots(figsize=(PAGE_WIDTH, 4.6), layout="constrained")
     styles = list(zip(CURVE_GROUP_SIZES.items(), palette(), strict=False))
     for (group_size, marker), colour in tqdm(styles, desc="curves", unit="curve"):
         exact, renyi = exact_accountant(history, group_size), renyi_accountant(history, group_size)
@@ -114,5 +114,5 @@ def finish(
     axes.spines[["top", "right"]].set_visible(False)
     axes.legend(frameon=False, title=legend_title, alignment="left", fontsize="small", title_fontsize="small")
     axes.set_title(f"{title}\n{subtitle}", fontsize="medium", loc="left")
-    figure.savefig(path, dpi=150)
+    figure.savefig(path, dpi=PAGE["savefig.dpi"])
     plt.close(figure)

@@ -10,7 +10,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 import hockeystick as hs
-from hockeystick.plot._style import is_dark, palette
+from hockeystick.plot._style import PAGE, PAGE_WIDTH, is_dark, palette
 
 RUN = {"noise_multiplier": 2.0, "sample_rate": 0.01, "steps": 1000}
 GROUP_SIZES = (1, 4, 16)
@@ -43,7 +43,7 @@ def computed() -> dict[int, tuple[np.ndarray, np.ndarray | None]]:
 
 def draw(curves: dict[int, tuple[np.ndarray, np.ndarray | None]], path: Path) -> None:
     """Write the picture, in the colours that are set."""
-    figure, axes = plt.subplots(figsize=(7.0, 4.6), layout="constrained")
+    figure, axes = plt.subplots(figsize=(PAGE_WIDTH, 4.6), layout="constrained")
     for (group_size, (exact, black_box)), colour in zip(curves.items(), palette(), strict=False):
         label = f"group of {group_size}" if group_size > 1 else "one record"
         axes.plot(EPSILONS, exact, color=colour, label=label)
@@ -63,7 +63,7 @@ def draw(curves: dict[int, tuple[np.ndarray, np.ndarray | None]], path: Path) ->
     axes.legend(frameon=False, title=key, alignment="left", fontsize="small", title_fontsize="small")
     settings = ", ".join(f"{name.replace('_', ' ')} {value:g}" for name, value in RUN.items())
     axes.set_title(f"Privacy curves of groups\n{settings}", fontsize="medium", loc="left")
-    figure.savefig(path, dpi=150)
+    figure.savefig(path, dpi=PAGE["savefig.dpi"])
     plt.close(figure)
 
 

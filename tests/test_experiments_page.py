@@ -1,5 +1,6 @@
 """The page of the experiments says what the stored numbers are, and some of them are found again."""
 
+import itertools
 import json
 import re
 
@@ -109,6 +110,22 @@ def test_both_ways_to_clip_had_equally_many_choices_and_the_best_was_taken():
             assert run["history"][-1] == run["test_accuracy"]
 
 
+def test_what_the_text_says_of_individual_is_stored():
+    """Numbers in sentences, which no table has."""
+    stored, text = STORED["individual"], page.PAGE.read_text("utf-8")
+    own = stored["individual_clipping"]
+    said = [f"{own[name]['summary']['correlation_with_log_loss']:.2f}" for name in ("softmax", "adult")]
+    assert f"{said[0]} with softmax regression, and {said[1]} on Adult" in text
+    for name in ("shirt", "trouser"):
+        of_class = [
+            group["mean_epsilon"][group["names"].index(name)]
+            for group in (stored["clipping_norms"][norm]["groups"]["class"] for norm in ("1.5 M", "0.5 M"))
+        ]
+        assert f"{name}s{' go' * (name == 'shirt')} from {of_class[0]:.2f} to {of_class[1]:.2f}" in text
+    errors = [f"{100 * stored['released'][name]['mean_relative_error']:.2f}" for name in ("softmax", "adult")]
+    assert f"ours are {errors[0]} and\n{errors[1]} %" in text
+
+
 FIGURES = json.loads((page.FOLDER / "figures.json").read_text("utf-8"))
 
 
@@ -120,9 +137,11 @@ def test_groups_lose_less_at_low_rates():
         run = {"noise_multiplier": noise, "sample_rate": rate, "steps": 100, "group_size": found["sizes"]}
         assert hs.get_epsilon(delta=1e-5, **run) == pytest.approx(epsilons, rel=1e-4)
     assert [round(epsilons[-1], 1) for epsilons in (found["epsilon"][0], found["epsilon"][-1])] == [8.5, 26.8]
-    one, eight = ([row[place] for row in found["delta"]] for place in (0, 3))
-    assert one == sorted(one, reverse=True)
-    assert eight == sorted(eight)
+    four = found["sizes"].index(4)
+    exact, black_box = ([row[four] for row in found[key]] for key in ("epsilon", "black_box"))
+    assert sorted(exact[:3]) == exact[:3]
+    assert sorted(black_box, reverse=True) == black_box
+    assert [row[0] for row in found["delta"]] == pytest.approx([1e-5] * 4, rel=1e-3)
 
 
 def test_epsilon_grows_like_the_root_of_the_steps_until_it_is_large():
@@ -147,6 +166,57 @@ def test_curves_of_added_and_removed_records_cross_after_two_steps():
 def test_fixed_batches_take_twice_the_noise_of_poisson_samples():
     found = FIGURES["noise"]
     assert np.array(found["fixed"]) == pytest.approx(2.0 * np.array(found["poisson"]), rel=1e-4)
-    run = {"epsilon": 1.0, "sample_rate": found["rates"][3], "steps": 10_000}
-    noise = hs.get_noise_multiplier(delta=found["deltas"], **run)
+    run = {"epsilon": found["epsilons"], "delta": 1e-6, "sample_rate": found["rates"][3], "steps": 10_000}
+    noise = hs.get_noise_multiplier(**run)
     assert noise == pytest.approx([row[3] for row in found["poisson"]], rel=1e-5)
+
+
+def test_the_noise_stops_following_the_rate_slightly_below_one():
+    transitions = np.array(FIGURES["noise"]["transitions"])
+    assert [round(transitions[:, 1].min(), 2), round(transitions[:, 1].max(), 2)] == [0.84, 0.92]
+    for epsilon, (rate, noise) in zip(FIGURES["noise"]["epsilons"], transitions, strict=True):
+        near = noise * np.array([0.98, 1.02])
+        target = {"epsilon": epsilon, "delta": 1e-6, "steps": 10_000}
+        rates = hs.get_sample_rate(noise_multiplier=near, tolerance=1e-4, **target)
+        assert np.diff(np.log(near)) / np.diff(np.log(rates)) == pytest.approx(0.5, abs=0.02)
+        assert rates[0] < rate < rates[1]
+
+
+def test_fixed_batches_with_epsilon_10_can_need_more_noise_than_poisson_samples_with_epsilon_1():
+    found = FIGURES["noise"]
+    ten, five, one = (found["epsilons"].index(epsilon) for epsilon in (10.0, 5.0, 1.0))
+    assert found["fixed"][ten][0] > found["poisson"][one][0]
+    assert found["fixed"][ten][-1] == pytest.approx(found["poisson"][five][-1], rel=0.15)
+    fixed = hs.WithoutReplacement(100, 1_000_000)
+    epsilon = hs.get_epsilon(
+        delta=1e-6, noise_multiplier=found["poisson"][one][0], sampling=fixed, steps=10_000
+    )
+    assert epsilon > 10.0
+    table = found["table"]
+    assert np.round(table["poisson"], 3).tolist() == [1.171, 0.947, 0.782, 0.629]
+    assert np.round(table["fixed"], 3).tolist() == [17.463, 15.252, 12.976, 10.617]
+
+
+def test_each_of_three_pairs_is_the_worst_somewhere():
+    curves = np.array(list(FIGURES["pairs"]["delta"].values()))
+    assert set(np.argmax(curves, axis=0)) == {0, 1, 2}
+    assert list(dict.fromkeys(np.argmax(curves[:, 1:], axis=0).tolist())) == [1, 2, 0]
+
+
+def test_the_joined_pair_is_between_one_direction_and_the_renyi_accountants():
+    found = FIGURES["joined"]
+    one = found["one_step"]
+    assert one["joined"] == pytest.approx(np.maximum(one["remove"], one["add"]), rel=1e-4)
+    names = ("one_direction", "joined", "renyi", "wang")
+    for lower, upper in itertools.pairwise(names):
+        assert np.all(np.less(found[lower], found[upper]))
+    assert [round(found["epsilon_at_1e-5"][name], 2) for name in names] == [1.83, 2.2, 2.47, 3.58]
+
+
+def test_the_index_of_figures_has_every_picture_that_the_papers_have():
+    """A line for each paper's figures, and every link leads to a page or a heading that is there."""
+    text = page.PAGE.with_name("figures.md").read_text("utf-8")
+    for paper in ("GROUP", "RGP", "PITFALLS", "INDIVIDUAL", "SHUFFLE"):
+        assert f"| {paper} |" in text
+    for target in re.findall(r"\]\(([\w./-]+\.(?:md|ipynb))", text):
+        assert (page.PAGE.parent / target).exists(), target

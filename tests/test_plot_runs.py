@@ -60,6 +60,7 @@ def test_privacy_curve_draws_both_bounds_and_the_quoted_point():
     assert axes.get_yscale() == "log"
     assert (axes.get_xlabel(), axes.get_ylabel()) == (r"$\varepsilon$ (nats)", r"$\delta$ (probability)")
     quoted = float(labels(axes)[-1].strip("()").split(",")[0])
+    assert labels(axes)[-1].endswith(", $10^{-5}$)")
     assert curve.epsilon(1e-5) <= quoted <= curve.epsilon(1e-5) * 1.001
 
 

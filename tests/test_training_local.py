@@ -241,7 +241,65 @@ def test_post_processing_of_clipped_updates_is_a_part_of_the_local_algorithm():
     np.testing.assert_array_equal(one, other)
 
 
+def test_every_round_can_have_an_algorithm_of_its_own():
+    """SHUFFLE, section 3, "a sequence of algorithms": `receive` says which round it is."""
+    rounds, used = [], []
+
+    def local(gradients, weights, indices):
+        used.append(rounds[-1])
+        return training.LocalSGD(0.1, epochs=1 + rounds[-1] % 2)(gradients, weights, indices)
+
+    run = {**RUN, "units": 2, "sampling": "shuffle"}
+    one, _ = training.train(gradients, START, **run, local=local, receive=lambda step, _: rounds.append(step))
+    assert rounds == list(range(1, 11))
+    assert used == [step for step in rounds for _ in range(2)]
+    for epochs in (1, 2):
+        other, _ = training.train(gradients, START, **run, local=training.LocalSGD(0.1, epochs=epochs))
+        assert np.abs(one - other).max() > 1e-6
+
+
 # What is charged
+
+
+def test_private_moments_for_normalising_are_a_step_with_the_full_batch():
+    """docs/shuffling.md: one replaced record moves the clipped sum of (x, x²) by up to two norms."""
+    norm, noise = 2.0, 20.0
+    ends = np.array([[-1e3, 1.0], [1e3, -1.0]])
+    distances = []
+    for first in ends:
+        for second in ends:
+            both = training.clip(np.hstack([[first, second], np.square([first, second])]), norm)
+            distances.append(math.hypot(*(both[0] - both[1])))
+    rows = np.random.default_rng(1).normal(scale=3.0, size=(500, 2, 2))
+    for pair in rows:
+        one, other = training.clip(np.hstack([pair, pair**2]), norm)
+        distances.append(math.hypot(*(one - other)))
+    assert norm * 1.2 < max(distances) <= 2.0 * norm  # one norm would not be enough
+    # Gaussian curves compose to a Gaussian one.
+    rounds = hs.shuffle.closed_form(hs.Shuffle(BATCH, SIZE), noise_multiplier=noise, epochs=10)
+    both = rounds.compose(hs.TradeoffCurve.gaussian(2.0 / noise))
+    assert both.mu() == pytest.approx(2.0 * math.sqrt(10 + 1) / noise, rel=1e-12)
+    # Against the usual adversary: a group of four moves it by eight norms.
+    accountant = GroupAccountant(group_size=4, adjacency="replace")
+    accountant.step(noise_multiplier=noise, sampling=hs.FullBatch())
+    alone = hs.TradeoffCurve.gaussian(4 * 2.0 / noise)
+    assert accountant.get_epsilon(1e-5) == pytest.approx(alone.epsilon(1e-5), rel=1e-6)
+    training.train(
+        gradients, START, **RUN | {"noise_multiplier": 4.0}, sampling="subsample", accountant=accountant
+    )
+    of_training = hs.privacy_curve(
+        noise_multiplier=4.0,
+        sampling=hs.WithoutReplacement(BATCH, SIZE),
+        steps=10,
+        group_size=4,
+        adjacency="replace",
+    )
+    of_moments = hs.privacy_curve(
+        noise_multiplier=noise, sampling=hs.FullBatch(), steps=1, group_size=4, adjacency="replace"
+    )
+    together = (of_training + of_moments).epsilon(1e-5)
+    assert accountant.get_epsilon(1e-5) == pytest.approx(together, rel=1e-6)
+    assert together > of_training.epsilon(1e-5)
 
 
 @pytest.mark.parametrize("group_size", [1, 4])

@@ -188,8 +188,7 @@ def draw_deltas(output: Path, numbers: dict[str, Any]) -> None:
         for axes, (name, title) in zip(panels, titles.items(), strict=True):
             axes.plot(numbers["sizes"], numbers[name]["black_box"], "^--", color=GREEN, label="black box")
             axes.plot(numbers["sizes"], numbers[name]["exact"], "o-", color=BLUE, label="exact")
-            axes.axhline(1.0, color=GREY, linewidth=0.7)
-            axes.set(title=title, xlabel="group size (records)", yscale="log")
+            axes.set(title=title, xlabel="group size (records)", yscale="log", ylim=(None, 1))
         panels[0].set_ylabel(r"$\delta$")
         panels[0].legend(loc="lower right")
 

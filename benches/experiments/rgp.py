@@ -30,6 +30,9 @@ BOUNDS = ("black_box", "jensen", "exact", "curve")
 DIGIT_SEEDS = (1, 2, 3)
 """Seeds of the trainings on 4,000 digits, which take seconds each."""
 
+NOISE_TICKS = (5, 10, 20, 50, 100, 200)
+"""Where the logarithmic axes of noise multipliers have numbers."""
+
 LINES: dict[str, dict[str, Any]] = {
     "black_box": {"label": "black box (Lemma 2.3)", "color": GREEN, "marker": "^"},
     "jensen": {"label": "the paper's bound (Theorem 3.1)", "color": ORANGE, "marker": "s"},
@@ -149,6 +152,8 @@ def draw(output: Path, numbers: dict[str, Any]) -> None:
             axes.set(xlabel=label, xscale="log", yscale="log")
             axes.set_xticks(x, [f"{value:g}" for value in x])
             axes.minorticks_off()
+            axes.set_yticks(NOISE_TICKS, [f"{value:g}" for value in NOISE_TICKS])
+            axes.set_ylim(0.8 * NOISE_TICKS[0], 1.2 * NOISE_TICKS[-1])
         panels[0].set_ylabel("noise multiplier")
         panels[0].legend()
 

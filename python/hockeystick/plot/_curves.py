@@ -21,6 +21,7 @@ from hockeystick.plot._style import (
     certified,
     entitle,
     epsilon_label,
+    formula,
     grey,
     lower_bound,
     next_line,
@@ -110,7 +111,7 @@ def privacy_curve(
             if label is None:
                 axes.plot(grid, _visible(lower), label="lower bound", **lower_bound())
         if level is not None and quoted is not None and np.isfinite(quoted):
-            words = f"({rounded_up(quoted)}, {level:g})"
+            words = f"({rounded_up(quoted)}, ${formula(level)}$)"
             axes.plot([quoted], [level], color=style["color"], label=words, **POINT)
         axes.set_yscale("log")
         axes.set_xlabel(epsilon_label(None))
