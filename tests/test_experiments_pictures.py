@@ -15,7 +15,12 @@ PAGES = Path(__file__).parents[1] / "docs"
 DARK = sorted([*page.FOLDER.glob("*-dark.png"), *PAGES.glob("images/**/*-dark.png")])
 MOST_APART = 0.1
 """Fraction of the drawn points in which two pictures of the same numbers differ at most: edges of letters and
-lines, 0.053 at most between a light and a dark one. It was 0.22 and more where the numbers were others."""
+lines, 0.09 at most between a light and a dark one. It was 0.22 and more where the numbers were others."""
+STRONG, FAINT = 60, 5
+"""Difference of a point from the background, of 255, from which on it is drawn: above that of the grid, or
+below that of the palest colour of a density."""
+PALE = ("-histograms", "-loss")
+"""Pictures of densities, and of bars with edges in the colour of the page."""
 
 
 def colours(path):
@@ -61,10 +66,11 @@ def center(path, colour):
 
 
 def drawn(path):
-    """Return which points of a picture are not its background, nor its grid."""
+    """Return which points of a picture are not its background, nor its grid if colours are strong."""
+    least = FAINT if any(part in path.stem for part in PALE) else STRONG
     background = 255 * np.array(to_rgb(_style.BACKGROUND if path.stem.endswith("-dark") else "white"))
     points = 255 * mpl.image.imread(path)[..., :3]
-    return np.abs(points - background).max(axis=-1) > 60
+    return np.abs(points - background).max(axis=-1) > least
 
 
 def apart(one, other):
