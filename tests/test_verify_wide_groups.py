@@ -67,6 +67,45 @@ def test_masses_of_what_is_left_add_up_to_what_is_left():
         parts.up_to([short[0]._replace(p={2: arb(1)})], 1)
 
 
+def test_every_part_loses_its_own_shifts():
+    """A part that counts for another one, or a law that is emptied, would prove what is false."""
+    laws = {0: arb(0.5), 2: arb(0.5)}, {0: arb(0.75), -3: arb(0.25)}, {0: arb(1)}
+    first = parts.Part(arb(0.25), "gaussian", arb(1), laws[0], laws[1])
+    second = parts.Part(arb(0.5), "gaussian", arb(1), laws[2], laws[1])
+    third = parts.Part(arb(0.125), "gaussian", arb(1), laws[0], laws[2])
+    found, lost, of_p_only = parts.up_to([first, second, parts.Atom(arb(0.125), arb(0.125)), third], 1)
+    assert [tuple(map(len, (each.p, each.q))) for each in (*found[:2], found[3])] == [(1, 1)] * 3
+    assert found[2] == parts.Atom(arb(0.125), arb(0.125))
+    assert lost == 0.25 * 0.5 + 0.125 * 0.5
+    assert not of_p_only
+    assert parts.up_to([first, third], 3)[1:] == (0, True)
+    with pytest.raises(NotProvenError, match="V24"):
+        parts.up_to([second._replace(q={-3: arb(1)})], 1)
+
+
+@pytest.mark.parametrize("direction", ["remove", "add", "replace"])
+@pytest.mark.parametrize("largest", [0.0, 0.5, 1.0, 2.0])
+def test_no_largest_shift_proves_what_is_false(direction, largest):
+    """One step of two members, against the largest difference over half lines."""
+    rate, epsilon, law = 0.3, 0.5, (0.49, 0.42, 0.09)
+    given = {"ranges": [[-60, 60, 1]], "rate": rate, "epsilon": epsilon, "count": 1}
+    try:
+        found = proven(direction, largest, **given)
+    except NotProvenError:
+        return
+    places = [each / 100 for each in range(-6000, 6001)]
+
+    def above(x, way):
+        each = [w * (1 - ndtr(x - way * s / SIGMA)) for s, w in enumerate(law)] if way else [1 - ndtr(x)]
+        return sum(each)
+
+    ways = {"remove": (1, 0), "add": (0, -1), "replace": (1, -1)}[direction]
+    truth = max(above(x, ways[0]) - math.exp(epsilon) * above(x, ways[1]) for x in places)
+    assert found.lower - 1e-4 * truth <= truth <= found.upper
+    if largest < 2.0 and direction != "remove":
+        assert found.lower <= 0.0
+
+
 def test_less_of_q_has_an_upper_end_alone():
     given = {"ranges": [[-40, 40, 1]], "rate": 0.3, "epsilon": 0.5}
     everything, less = proven("add", 2.0, **given), proven("add", 1.0, **given)
@@ -117,6 +156,21 @@ def test_of_many_replaced_records_the_number_in_the_batch_is_published():
     assert lower["at_least"] <= truth <= upper["at_most"] < truth * (1 + 1e-3)
     assert certificate.verify()[0]
     assert not certificate.with_claims([{"epsilon": epsilon, "at_most": truth * (1 - 1e-6)}]).verify()[0]
+
+
+def test_a_step_without_a_replaced_record_is_an_outcome_too():
+    """Else two steps would lack the runs in which only one of them has a replaced record in its batch."""
+    sampling = {"name": "without_replacement", "batch_size": 3, "dataset_size": 30}
+    step = {"mechanism": {"name": "gaussian", "noise_multiplier": 5.0}, "sampling": sampling, "count": 1}
+    made = parts.parts_of_step(step | {"group": {"size": 20}}, "replace")
+    weights = [math.comb(3, j) * math.comb(27, 20 - j) / math.comb(30, 20) for j in range(4)]
+    found = {max(each.p): each for each in made if isinstance(each, parts.Part)}
+    assert sorted(found) == [2, 4, 6]
+    for shift, each in found.items():
+        assert each.q == {0: arb(1)}
+        assert float(each.weight) == pytest.approx(weights[int(shift / 2)], rel=1e-12)
+    (atom,) = [each for each in made if isinstance(each, parts.Atom)]
+    assert [float(atom.p), float(atom.q)] == pytest.approx([weights[0]] * 2, rel=1e-12)
 
 
 def test_next_to_the_largest_loss_dealt_groups_are_proven_by_published_batches():

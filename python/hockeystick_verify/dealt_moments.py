@@ -138,11 +138,11 @@ def whole_moments(epoch: Epoch, largest: int) -> list[arb]:
 
 def without_a_rule(epoch: Epoch, power: Fraction) -> arb:
     """Enclose log E[W^power] by convexity (V26, 3)."""
+    if power < 0:
+        return arb(0).union(log_of_negative_moment(epoch, -power))
     total = sum(each.number for each in epoch)
     mean = sum((each.number * power_moment(each, exact(power)) for each in epoch), arb(0)) / total
     known = mean.log()
-    if power < 0:
-        return arb(0).union(known.min(log_of_negative_moment(epoch, -power)))
     if power > LARGEST_ORDER:
         return arb(0).union(known)
     between = between_whole_ones(epoch, power)
@@ -280,7 +280,8 @@ def errors(root: arb, rule: Rule, m: int) -> Errors:
         relative.append(alias)
         absolute.append(alias * largest / angle.cos() ** m)
     last, away = rule.outputs * rule.output_spacing, m * root
-    beyond = normal_above(last - away) + normal_above(last + away) if last > away else arb(2)
+    # Where the outputs end before those that E[Y^m] is about, it is the bound: the value is at most that.
+    beyond = normal_above(last - away) + normal_above(last + away) if last > away else arb(1)
     most_beyond = 2 * largest * normal_above(last)
     return Errors(min(relative, key=float), min(absolute, key=float), beyond, most_beyond)
 
