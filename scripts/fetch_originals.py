@@ -55,6 +55,7 @@ def _distribution(suite: Suite, folder: Path) -> None:
             if member.isfile() and ".." not in Path(inner).parts:
                 target = folder / inner
                 target.parent.mkdir(parents=True, exist_ok=True)
+                # Of a regular file there is always a reader.
                 target.write_bytes(packed.extractfile(member).read())  # type: ignore[union-attr]
 
 

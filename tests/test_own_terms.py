@@ -258,3 +258,17 @@ def test_scalars_of_torch_are_numbers():
         arguments = {"noise_multiplier": sigma, "steps": torch.tensor(10), "sample_rate": torch.tensor(0.25)}
         assert hs.get_epsilon(delta=1e-5, **arguments) == want
         assert hs.privacy_curve(**arguments).epsilon(1e-5) == want
+
+
+@pytest.mark.opacus
+def test_scalars_of_jax_are_numbers():
+    jnp = pytest.importorskip("jax.numpy")
+    want = hs.get_epsilon(delta=1e-5, noise_multiplier=1.5, steps=10, sample_rate=0.25)
+    for kind in (jnp.float32, jnp.float16, jnp.bfloat16):
+        arguments = {
+            "noise_multiplier": jnp.asarray(1.5, kind),
+            "steps": jnp.asarray(10),
+            "sample_rate": jnp.asarray(0.25, kind),
+        }
+        assert hs.get_epsilon(delta=1e-5, **arguments) == want
+        assert hs.privacy_curve(**arguments).epsilon(1e-5) == want

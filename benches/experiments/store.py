@@ -177,6 +177,7 @@ def without_docstrings(source: str) -> str:
     for node in ast.walk(tree):
         body = getattr(node, "body", None)
         if isinstance(body, list):
+            # Not every node has a body; this one does.
             node.body = [each for each in body if not is_text(each)] or [ast.Pass()]  # type: ignore[attr-defined]
     return ast.dump(tree)
 

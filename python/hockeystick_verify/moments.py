@@ -156,7 +156,7 @@ def of_laplace(part: Part, order: arb, work: Work) -> arb:
         if low is None or high is None:
             # Outside all centres of Laplace noise both densities fall alike: P/Q is constant there.
             right = high is None
-            x = exact(low if right else high)  # type: ignore[arg-type]
+            x = exact(low if right else high)  # type: ignore[arg-type]  # one of the two is a number
             masses = [above("laplace", part.scale, law, x) for law in (part.p, part.q)]
             if not right:
                 masses = [above("laplace", part.scale, mirrored(law), -x) for law in (part.p, part.q)]

@@ -7,7 +7,7 @@
 use crate::inversion::contour::Contour;
 use crate::inversion::contour_sum::ContourSum;
 use crate::inversion::segment::Segment;
-use crate::inversion::split;
+use crate::inversion::split::Suitability;
 use crate::inversion::tilt::Tilt;
 use crate::inversion::tilt_lattice::{Cell, TiltLattice};
 use std::sync::Arc;
@@ -65,13 +65,14 @@ impl CellContours {
         self.lattice.cell_of_delta(segments, log_delta)
     }
 
-    /// The contour of a cell for relative errors of δ near e^`log_tolerance`, of at most `max_products` of nodes in x and y.
+    /// The contour of a cell for relative errors of δ near e^`log_tolerance`, of at most `max_products` of nodes in x and y, which may depend
+    /// on what inversion of the runs with a large loss comes to.
     pub(super) fn contour(
         &mut self,
         segments: &mut [Segment],
         cell: &Cell,
         log_tolerance: f64,
-        max_products: f64,
+        max_products: impl Fn(Suitability) -> f64,
     ) -> CellInversion {
         let is_known = |known: &&CellContour| known.place == cell.place && known.log_tolerance == log_tolerance;
         if let Some(known) = self.contours.iter().find(is_known) {
@@ -80,11 +81,12 @@ impl CellContours {
         }
         let work_of = |segments: &[Segment]| segments.iter().map(|segment| segment.loss.work()).sum::<u64>();
         let before = work_of(segments);
-        let inversion = if split::is_needed(segments, cell.high.saddle.epsilon) {
+        let suitability = Suitability::at(segments, cell.high.saddle.epsilon);
+        let inversion = if suitability == Suitability::Needed {
             CellInversion::LeftToSplit
         } else {
             let tilt = Tilt::over(segments, cell, log_tolerance);
-            let contour = tilt.and_then(|tilt| Contour::new(segments, &tilt, max_products));
+            let contour = tilt.and_then(|tilt| Contour::new(segments, &tilt, max_products(suitability)));
             contour.map_or(CellInversion::TooLong, |contour| {
                 CellInversion::Contour(Arc::new(ContourSum::from(contour)))
             })
@@ -121,7 +123,7 @@ mod tests {
     ) -> (Cell, Arc<ContourSum>) {
         let mut segments = run.segments();
         let cell = cells.cell(&mut segments, epsilon).unwrap();
-        match cells.contour(&mut segments, &cell, log_tolerance, 1e7) {
+        match cells.contour(&mut segments, &cell, log_tolerance, |_| 1e7) {
             CellInversion::Contour(contour) => (cell, contour),
             other => panic!("{other:?}"),
         }

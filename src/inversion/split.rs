@@ -194,11 +194,26 @@ fn small_losses(small: &mut [Segment], question: &Question) -> Option<Contour> {
     Contour::new(small, &tilt, question.most_products)
 }
 
-/// Whether inversion of all runs would take far more points than that of the runs with a far step, because with a probability that is not
-/// small all losses are next to the common one.
-pub(crate) fn is_needed(segments: &[Segment], epsilon: f64) -> bool {
-    let near = ladder::near_losses(segments, epsilon);
-    near.is_some_and(|near| near.log_mass > LOG_RARE && near.spread < CONCENTRATED)
+/// How inversion of the runs with a far step compares with that of all runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Suitability {
+    /// It is not expected to help.
+    Unsuited,
+    /// With a probability that is not small no step has a far loss, so that it serves where inversion of all runs takes many points.
+    Alternative,
+    /// All losses of those runs are next to the common one as well, so that inversion of all runs would take far more points.
+    Needed,
+}
+
+impl Suitability {
+    /// That for δ at `epsilon`.
+    pub(crate) fn at(segments: &[Segment], epsilon: f64) -> Self {
+        match ladder::near_losses(segments, epsilon) {
+            Some(near) if near.log_mass > LOG_RARE && near.spread < CONCENTRATED => Self::Needed,
+            Some(near) if near.log_mass > LOG_RARE && is_promising(segments) => Self::Alternative,
+            _ => Self::Unsuited,
+        }
+    }
 }
 
 /// Whether it matters that runs of the common loss alone are left out. The common loss of a step is negative only where it is the log of

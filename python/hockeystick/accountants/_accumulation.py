@@ -75,7 +75,7 @@ def _watch() -> None:
         signals.coming_from = _logical_batch(sys._getframe(1))
         signal(self, do_skip)
 
-    counting._counts_batches = True  # type: ignore[attr-defined]
+    counting._counts_batches = True  # type: ignore[attr-defined]  # functions declare no attributes
     optimizer.signal_skip_step = counting
 
 

@@ -23,7 +23,7 @@ _UP = 1.0 + 4e-15
 """Makes up for the rounding of a probability."""
 
 
-class BatchClippingOptimizer(torch.optim.Optimizer):  # type: ignore[misc]
+class BatchClippingOptimizer(torch.optim.Optimizer):  # type: ignore[misc]  # a base class of type Any
     """An optimizer for batches whose gradient is clipped as a whole, with noise, accounted for.
 
     The gradient of the batch's loss, in all parameters together, is clipped to a norm, Gaussian noise is

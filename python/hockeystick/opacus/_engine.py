@@ -213,6 +213,7 @@ class PrivacyEngine(OpacusEngine):
         if charge.problem is not None:
             complain(charge.problem, "warn")
         if not charge.has_account and not isinstance(self.accountant, Accountant):
+            # Without an account, draw is an UnaccountedSampling: that is what has_account asks.
             self._mismatch = charge.draw.description  # type: ignore[union-attr]
         optimizer.attach_step_hook(step_hook(self.accountant, charge))
         return made

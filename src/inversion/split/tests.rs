@@ -169,6 +169,19 @@ fn runs_without_any_member_are_told_from_others_only_where_there_are_some() {
     }
 }
 
+/// Fifteen steps in which few records are drawn may be split, and have to be where none is drawn in nearly all runs; a thousand need not.
+#[test]
+fn runs_are_split_where_many_of_them_have_no_far_step() {
+    for (rate, sigma, steps, epsilon, expected) in [
+        (0.0032, 0.779, 15.0, 0.353, Suitability::Alternative),
+        (1e-6, 1.0, 15.0, 0.353, Suitability::Needed),
+        (0.1, 1.0, 1000.0, 20.0, Suitability::Unsuited),
+    ] {
+        let segments = [Sampled { rate, sigma }.segment(steps)];
+        assert_eq!(Suitability::at(&segments, epsilon), expected, "{rate} {steps}");
+    }
+}
+
 /// Outputs far above a gate that they were not found to pass: nearly all of Φ(−r) where all outputs are that far above it.
 #[test]
 fn what_is_left_out_above_a_gate_is_bounded_and_nearly_attained() {

@@ -10,10 +10,30 @@ pub(crate) trait Coefficient:
 impl<T: Copy + From<f64> + Add<Output = T> + Mul<Output = T> + Mul<f64, Output = T>> Coefficient for T {}
 
 /// The product of two series, as long as the first.
+///
+/// Row by row, so that the sums of several coefficients grow side by side.
 pub(crate) fn product<T: Coefficient>(a: &[T], b: &[T]) -> Vec<T> {
-    (0..a.len())
-        .map(|k| (0..=k).fold(T::from(0.0), |sum, i| sum + a[i] * b[k - i]))
-        .collect()
+    let mut found = vec![T::from(0.0); a.len()];
+    for (i, &factor) in a.iter().enumerate() {
+        for (sum, &other) in found[i..].iter_mut().zip(b) {
+            *sum = *sum + factor * other;
+        }
+    }
+    found
+}
+
+/// The square of a series: each product of two different coefficients is computed once and doubled, which is exact.
+fn square<T: Coefficient>(a: &[T]) -> Vec<T> {
+    let mut found = vec![T::from(0.0); a.len()];
+    for (i, &factor) in a.iter().enumerate().take(a.len().div_ceil(2)) {
+        let twice = factor + factor;
+        let (first, rest) = found[2 * i..].split_at_mut(1);
+        first[0] = first[0] + factor * factor;
+        for (sum, &other) in rest.iter_mut().zip(&a[i + 1..]) {
+            *sum = *sum + twice * other;
+        }
+    }
+    found
 }
 
 /// The power of a series whose first coefficient is 1.
@@ -39,18 +59,21 @@ pub(crate) fn power<T: Coefficient>(a: &[T], exponent: f64) -> Vec<T> {
 
 /// By squaring and multiplying.
 fn small_power<T: Coefficient>(a: &[T], mut exponent: u64) -> Vec<T> {
-    let mut found: Vec<T> = (0..a.len()).map(|k| T::from(if k == 0 { 1.0 } else { 0.0 })).collect();
-    let mut square = a.to_vec();
+    let mut found: Option<Vec<T>> = None;
+    let mut repeated = a.to_vec();
     while exponent > 0 {
         if exponent & 1 == 1 {
-            found = product(&found, &square);
+            found = Some(match found {
+                Some(found) => product(&found, &repeated),
+                None => repeated.clone(),
+            });
         }
         exponent >>= 1;
         if exponent > 0 {
-            square = product(&square, &square);
+            repeated = square(&repeated);
         }
     }
-    found
+    found.unwrap_or_else(|| (0..a.len()).map(|k| T::from(if k == 0 { 1.0 } else { 0.0 })).collect())
 }
 
 #[cfg(test)]
@@ -80,5 +103,18 @@ mod tests {
                 }
             }
         }
+    }
+
+    /// Squares are those of the product, of an even and an odd number of coefficients, real and complex.
+    #[test]
+    fn squares_are_products_with_themselves() {
+        use realfft::num_complex::Complex64;
+        for length in 1..10 {
+            let real: Vec<f64> = (0..length).map(|k| f64::from(k * k) - 2.5).collect();
+            assert_eq!(square(&real), product(&real, &real));
+            let complex: Vec<Complex64> = real.iter().map(|&x| Complex64::new(x, 0.5 * x + 1.0)).collect();
+            assert_eq!(square(&complex), product(&complex, &complex));
+        }
+        assert_eq!(power(&[1.0, 3.0, 2.0], 0.0), [1.0, 0.0, 0.0]);
     }
 }

@@ -163,17 +163,22 @@ impl Coefficients {
     /// The last coefficient of all `count` batches times e^{`still`·x}, and bounds on the moduli of all coefficients.
     fn power(&self, count: f64, still: f64) -> (Complex64, Vec<f64>) {
         let n = self.values.len() - 1;
-        let outer = exponential(still, n);
         let majorants: Vec<f64> = self
             .values
             .iter()
             .zip(&self.errors)
             .map(|(c, e)| c.norm() + e)
             .collect();
-        let bounds = product(&outer, &power(&majorants, count));
+        let bounds = power(&majorants, count);
+        let is_alone = still == 0.0;
+        let outer = exponential(still, n);
+        let bounds = if is_alone { bounds } else { product(&outer, &bounds) };
+        // The last coefficient of the product with e^{still·x}.
         if self.is_real {
             let moduli: Vec<f64> = self.values.iter().map(|c| c.re).collect();
-            return (Complex64::from(product(&outer, &power(&moduli, count))[n]), bounds);
+            let powers = power(&moduli, count);
+            let value = outer.iter().zip(powers.iter().rev()).map(|(a, b)| a * b).sum::<f64>();
+            return (Complex64::from(value), bounds);
         }
         let powers = power(&self.values, count);
         let value = outer.iter().zip(powers.iter().rev());

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from hockeystick._arguments import FloatOrFloats, float_array, require
+from hockeystick._arguments import FloatOrFloats
+from hockeystick.compat.riskcal._checks import probabilities
 from hockeystick.tradeoff import TradeoffCurve
 
 __all__ = [
@@ -206,13 +207,8 @@ def get_epsilon_from_err_rates(delta: ArrayLike, alpha: ArrayLike, beta: ArrayLi
     >>> round(float(get_epsilon_from_err_rates(0.001, 0.001, 0.8)), 4)
     5.2933
     """
-    named = {"delta": delta, "alpha": alpha, "beta": beta}
-    arrays = {name: float_array(value, name) for name, value in named.items()}
-    for name, array in arrays.items():
-        outside = ~((array >= 0.0) & (array <= 1.0))
-        if outside.any():
-            require(False, name, array[outside].flat[0], "in [0, 1]")
-    slack, miss, alarm = arrays.values()
+    slack = probabilities(delta, "delta")
+    alarm, miss = probabilities(alpha, "alpha"), probabilities(beta, "beta")
     with np.errstate(divide="ignore", invalid="ignore"):
         # The subtractions are exact to one unit in the last place of 1, the rest to a few of its own.
         logs = [np.log((1.0 - slack - x - _UNIT).clip(0.0) / y) for x, y in ((miss, alarm), (alarm, miss))]

@@ -6,11 +6,13 @@ Derived in docs/theory/renyi-of-tradeoff.md, Theorem 4.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from hockeystick._arguments import FloatOrFloats, Floats, float_array, float_scalar, require
+from hockeystick._arguments import FloatOrFloats, Floats, float_scalar, require
+from hockeystick.compat.riskcal._checks import positive, probabilities
 
 __all__ = ["get_advantage_from_zcdp", "get_beta_from_rdp", "get_beta_from_zcdp"]
 
@@ -71,7 +73,7 @@ def get_beta_from_rdp(
     >>> round(float(get_beta_from_rdp(1.0, alpha=0.1, order=2.0)), 4)
     0.5068
     """
-    _positive(linear_search_step=linear_search_step, max_bisection_steps=max_bisection_steps, tol=tol)
+    positive(linear_search_step=linear_search_step, max_bisection_steps=max_bisection_steps, tol=tol)
     divergence, of_order = _at_least_zero(epsilon, "epsilon"), float_scalar(order, "order")
     require(0.0 < of_order < math.inf, "order", of_order, "positive and finite")
     return _betas(alpha, np.array([of_order]), np.array([divergence]))
@@ -112,7 +114,7 @@ def get_beta_from_zcdp(
     >>> round(float(get_beta_from_zcdp(0.5, alpha=0.1)), 4)
     0.5163
     """
-    _positive(tol=tol, min_order=min_order, max_order=max_order, grid_size=grid_size)
+    positive(tol=tol, min_order=min_order, max_order=max_order, grid_size=grid_size)
     return _betas(alpha, _ORDERS, _ORDERS * _at_least_zero(rho, "rho"))
 
 
@@ -148,31 +150,32 @@ def get_advantage_from_zcdp(
     >>> round(get_advantage_from_zcdp(0.5), 4)
     0.4791
     """
-    _positive(tol=tol, min_order=min_order, max_order=max_order, grid_size=grid_size)
+    positive(tol=tol, min_order=min_order, max_order=max_order, grid_size=grid_size)
     divergences = _ORDERS * _at_least_zero(rho, "rho")
-    # One certain rate of both errors at each order.
-    low, high = np.zeros(_ORDERS.shape), np.full(_ORDERS.shape, 0.5)
-    for _ in range(_BISECTIONS):
-        middle = 0.5 * (low + high)
-        excluded = _least_divergence(middle, middle, _ORDERS) > divergences
-        low, high = np.where(excluded, middle, low), np.where(excluded, high, middle)
-    return float(1.0 - 2.0 * low.max())
+    both = _largest_excluded(lambda rate: (rate, rate), 0.5, _ORDERS, divergences)
+    return 1.0 - 2.0 * both
 
 
 def _betas(alpha: ArrayLike, orders: Floats, divergences: Floats) -> FloatOrFloats:
-    """Largest β, over the orders, below which the divergence of the two answers is certainly too large."""
-    rates = float_array(alpha, "alpha")
-    if not np.all((rates >= 0.0) & (rates <= 1.0)):
-        require(False, "alpha", rates[(rates < 0.0) | (rates > 1.0)].flat[0], "in [0, 1]")
+    """Largest β below which the divergence of the two answers is certainly too large, for each α."""
+    rates = probabilities(alpha, "alpha")
     found = [_beta(float(rate), orders, divergences) for rate in rates.flat]
     return found[0] if rates.ndim == 0 else np.array(found).reshape(rates.shape)
 
 
 def _beta(alpha: float, orders: Floats, divergences: Floats) -> float:
-    low, high = np.zeros(orders.shape), np.full(orders.shape, 1.0 - alpha)
+    alphas = np.full(orders.shape, alpha)
+    return _largest_excluded(lambda beta: (alphas, beta), 1.0 - alpha, orders, divergences)
+
+
+def _largest_excluded(
+    errors: Callable[[Floats], tuple[Floats, Floats]], limit: float, orders: Floats, divergences: Floats
+) -> float:
+    """Largest rate below `limit`, over the orders, at which the two errors need too large a divergence."""
+    low, high = np.zeros(orders.shape), np.full(orders.shape, limit)
     for _ in range(_BISECTIONS):
         middle = 0.5 * (low + high)
-        excluded = _least_divergence(np.full(orders.shape, alpha), middle, orders) > divergences
+        excluded = _least_divergence(*errors(middle), orders) > divergences
         low, high = np.where(excluded, middle, low), np.where(excluded, high, middle)
     return float(low.max())
 
@@ -221,8 +224,3 @@ def _at_least_zero(value: object, name: str) -> float:
     number = float_scalar(value, name)
     require(0.0 <= number < math.inf, name, number, "finite and at least zero")
     return number
-
-
-def _positive(**numbers: float) -> None:
-    for name, value in numbers.items():
-        require(float_scalar(value, name) > 0.0, name, value, "positive")

@@ -8,6 +8,7 @@ from numpy.typing import ArrayLike
 
 from hockeystick import PrivacyCurve, get_noise_multiplier, privacy_curve
 from hockeystick._arguments import FloatOrFloats, float_scalar, require
+from hockeystick.compat.riskcal._checks import positive
 from hockeystick.tradeoff import TradeoffCurve
 
 __all__ = [
@@ -62,7 +63,7 @@ def find_noise_multiplier_for_advantage(
     >>> round(find_noise_multiplier_for_advantage(0.1, sample_rate=0.002, num_steps=10_000), 4)
     1.0249
     """
-    _positive(grid_step=grid_step, advantage_tol=advantage_tol)
+    positive(grid_step=grid_step, advantage_tol=advantage_tol)
     found = get_noise_multiplier(advantage=advantage, sample_rate=sample_rate, steps=num_steps)
     return _in_range(float(found), noise_min, noise_max)
 
@@ -110,7 +111,7 @@ def find_noise_multiplier_for_err_rates(
     >>> round(find_noise_multiplier_for_err_rates(0.01, 0.95, sample_rate=0.002, num_steps=10_000), 4)
     0.6375
     """
-    _positive(grid_step=grid_step, beta_tol=beta_tol)
+    positive(grid_step=grid_step, beta_tol=beta_tol)
     misses = float_scalar(beta, "beta")
     require(0.0 < misses < 1.0, "beta", misses, "in (0, 1)")
     found = get_noise_multiplier(tpr=1.0 - misses, fpr=alpha, sample_rate=sample_rate, steps=num_steps)
@@ -149,7 +150,7 @@ def get_advantage_for_dpsgd(
     >>> round(get_advantage_for_dpsgd(1.0, sample_rate=0.01, num_steps=1000), 4)
     0.161
     """
-    _positive(grid_step=grid_step)
+    positive(grid_step=grid_step)
     return _dpsgd(noise_multiplier, sample_rate, num_steps).advantage()
 
 
@@ -187,17 +188,12 @@ def get_beta_for_dpsgd(
     >>> round(float(get_beta_for_dpsgd(0.5, 0.002, 100, alpha=0.1)), 4)
     0.873
     """
-    _positive(grid_step=grid_step)
+    positive(grid_step=grid_step)
     return TradeoffCurve.from_curve(_dpsgd(noise_multiplier, sample_rate, num_steps)).beta(alpha)
 
 
 def _dpsgd(noise_multiplier: float, sample_rate: float, num_steps: int) -> PrivacyCurve:
     return privacy_curve(noise_multiplier=noise_multiplier, sample_rate=sample_rate, steps=num_steps)
-
-
-def _positive(**numbers: float) -> None:
-    for name, value in numbers.items():
-        require(float_scalar(value, name) > 0.0, name, value, "positive")
 
 
 def _in_range(found: float, noise_min: float, noise_max: float) -> float:
