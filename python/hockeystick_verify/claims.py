@@ -7,7 +7,16 @@ from typing import Any, cast
 
 from flint import arb, ctx
 
-from hockeystick_verify import allocation, checker, correlated, few_steps, lattice, moments, sensitivity
+from hockeystick_verify import (
+    allocation,
+    checker,
+    correlated,
+    few_steps,
+    lattice,
+    moments,
+    sensitivity,
+    tilted_allocation,
+)
 from hockeystick_verify.checker import (
     LARGEST_CLAIMS,
     NotProvenError,
@@ -41,6 +50,7 @@ LITTLE = 0.02
 METHODS = {
     "lattice": "spacing points first tilt outer_tilt left_tilt kinds",
     "allocation": "spacing terms rules",
+    "tilted_allocation": "tilt outer_tilt spacing terms rules",
     "chain": "splits one",
     "renyi": "order kinds",
     "moments": "rules",
@@ -48,7 +58,7 @@ METHODS = {
 }
 """Entries of the witness of each method besides "bits" and "method"; without one, that of `few_steps`."""
 
-OPTIONAL = {"allocation": "kinds", "renyi": "norm_units", "moments": "published"}
+OPTIONAL = {"allocation": "kinds", "tilted_allocation": "kinds", "renyi": "norm_units", "moments": "published"}
 """Entries that not all of these have."""
 
 
@@ -105,7 +115,7 @@ def chain(run: Object, direction: str, witness: Object, epsilons: list[arb]) -> 
     asked = [abs(part) for parts, _ in splits for part in parts]
     if direction != "replace" and any(part < 0 for parts, _ in splits for part in parts):
         raise NotProvenError("V16: parts below 0 need a curve of both orders")
-    if method_of(witness["one"]) not in ("lattice", "allocation"):
+    if method_of(witness["one"]) not in ("lattice", "allocation", "tilted_allocation"):
         raise RefusedError("in a chain, the curve of one record is proven on a lattice, or for dealt batches")
     terms = witness["one"].get("terms", 0)
     if isinstance(terms, int) and terms * len(asked) > LARGEST_CHAIN:
@@ -170,7 +180,7 @@ def enclose(job: Job, sums: Any = checker.serial_sums) -> list[arb]:
         ctx.prec = whole(found["bits"], "bits", 64, 4096)
         prove = {
             "lattice": lattice.enclose, "allocation": allocation.enclose, "chain": chain, "renyi": by_renyi,
-            "bins": correlated.enclose,
+            "bins": correlated.enclose, "tilted_allocation": tilted_allocation.enclose,
         }[method]  # fmt: skip
         curve = prove(equal, direction, found, epsilons)
         return [arb(0).union(delta) for delta in curve] if is_bound else curve
