@@ -52,7 +52,7 @@ from hockeystick_verify.variants import DEALT, ZERO, composition, direction_of, 
 
 LARGEST_NODES, LARGEST_OUTPUTS, LARGEST_STRIDE, LARGEST_ORDER = 10**5, 10**4, 64, 128
 LARGEST_TILTED_TERMS = 10**5
-LARGEST_WORK = 6 * 10**7
+LARGEST_WORK = 15 * 10**7
 """Most products of a rule with so many bits as `BITS`: about a minute."""
 BITS = 256
 STRIPS = tuple(arb(j) / 16 for j in range(1, 25))
@@ -81,7 +81,7 @@ class Rule(NamedTuple):
     def work(self, terms: int) -> int:
         """Products that the rule takes, about."""
         length = self.nodes * self.stride + 4 * self.outputs * self.output_stride
-        return 8 * length * (self.order + 4) + self.nodes * (terms + (self.order + 4) ** 2)
+        return 25 * length * (self.order + 4) + self.nodes * (terms + 3 * (self.order + 4) ** 2)
 
 
 def rule_of(entry: object) -> Rule:
@@ -150,15 +150,17 @@ def series_of_batch(rule: Rule, total: int, variance: arb) -> list[acb_series]:
     values = [(-size).exp() for size in sizes]
     values = [value if value > tiny else arb(0).union(tiny) for value in values]
     rows: list[list[acb]] = [[] for _ in range(rule.nodes)]
-    logs = [rule.start + i * rule.spacing - arb(total).log() for i in range(rule.nodes)]
+    radii = [(rule.start + i * rule.spacing - arb(total).log()).exp() for i in range(rule.nodes)]
+    around, sizes_here = arb(0, 1), [arb(1)] * rule.nodes
     for m, (relative, absolute) in enumerate(errors_of_outputs(rule, variance)):
         if m:
             values = [value * size / m for value, size in zip(values, sizes, strict=True)]
-        sums = [arb_poly(values) * each for each in weights]
-        for i, log in enumerate(logs):
+            sizes_here = [a * b for a, b in zip(sizes_here, radii, strict=True)]
+        first, second = (arb_poly(values) * each for each in weights)
+        for i, size in enumerate(sizes_here):
             place = rule.stride * i + 2 * reach
-            error = ball((relative * (m * log).exp()).min(absolute))
-            rows[i].append(acb(sums[0][place], sums[1][place]) + error)
+            error = around * (relative * size).min(absolute)
+            rows[i].append(acb(first[place] + error, second[place] + error))
     return [acb_series(row, prec=rule.order + 1) for row in rows]
 
 

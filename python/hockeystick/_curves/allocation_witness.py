@@ -31,18 +31,21 @@ LOST = 30.0
 
 
 def allocation_witness(
-    run: dict[str, Any], direction: str, epsilon: float, log_delta: float
+    run: dict[str, Any], direction: str, epsilon: float, log_delta: float, *, for_both: bool = False
 ) -> dict[str, Any]:
     """Return a witness of a line; that of Re z = -1/2 serves both directions, but of runs with steps in both.
+
+    It is that line, and no other, where it has to serve both.
 
     Raises
     ------
     UnsupportedError
         If the checker would take too long.
     """
-    ways = (_witness, tilted_witness) if log_delta > FAR_IN_THE_TAIL else (tilted_witness, _witness)
+    is_far = log_delta < FAR_IN_THE_TAIL and not for_both
+    ways = (tilted_witness, _witness) if is_far else (_witness, tilted_witness)
     for tolerance in TOLERANCES:
-        for way in ways:
+        for way in ways[:1] if for_both else ways:
             found = way(run, direction, epsilon, log_delta, tolerance)
             if found is not None:
                 return found

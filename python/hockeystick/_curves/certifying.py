@@ -20,6 +20,7 @@ from hockeystick._curves.large_groups import Proof, witness_on_a_line
 from hockeystick._curves.lattice_witness import LatticeWitness
 from hockeystick._curves.norm_units import in_units, units_of
 from hockeystick._curves.renyi_proofs import proofs_of_renyi
+from hockeystick._curves.saddle_estimates import estimated, root
 from hockeystick._curves.shared_work import FIRST, shared_work, stage
 from hockeystick._curves.witness import MOST_WORK
 from hockeystick._extras import needed
@@ -387,9 +388,14 @@ def _by_the_checker(
 
     The certificate is about the run as it is described: the numbers of the claims come from the checker.
     """
-    low, high, _, level = _asked(curve, epsilon, delta)
+    low, high, least, level = _asked(curve, epsilon, delta)
+    floor, guess = level, None
+    if method == "allocation":
+        plain = needed("hockeystick_verify.variants", "verify").plain(run)
+        guess = estimated(plain, directions(run), (low, high), (least, level))
+        low, high, floor = guess or (low, high, level)
     with stage(0.0, OF_WITNESS):
-        enclosures = _Enclosures(curve, run, method, (low, high), level)
+        enclosures = _Enclosures(curve, run, method, (low, high), floor)
     is_dealt = any(step["sampling"]["name"] in DEALT for step in run["steps"])
     sharp = method in ("lattice", "rounded") and not is_dealt
     if method == "allocation":
@@ -409,6 +415,8 @@ def _by_the_checker(
             claims.append({"epsilon": high, "at_least": lower})
         return _document(run, claims, enclosures.witnesses)
     with stage(OF_WITNESS, 1.0 - OF_CLAIMS):
+        if guess is not None:
+            low = high = root(enclosures.bounds, high, level)
         ends = enclosures.bounds([high, high * (1 + 1e-6) + 1e-6, low])
     slope = max((math.log(ends[0][1]) - math.log(ends[1][1])) / (high * 1e-6 + 1e-6), 1e-3)
     more = max(math.log(ends[0][1] / level), 1e-12) / slope

@@ -6,6 +6,7 @@ Nothing here is proven, as in `hockeystick._curves.witness`. Errors are estimate
 from __future__ import annotations
 
 import math
+from itertools import product
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,11 +19,15 @@ TILTS = (0.5, 1.0, 1.5, 2.5, 3.5, 5.5, 7.5, 10.5, 14.5, 20.5, 28.5, 40.5, 56.5)
 """Tilts that are tried."""
 OUTER = (1.15, 1.35, 1.6, 2.0, 3.0, 4.5)
 """Tilts beyond the line, as multiples of it."""
-LOST = (8.0, 16.0, 30.0, 60.0)
+LOST = (8.0, 16.0, 30.0, 60.0, 120.0, 240.0, 480.0)
 """Digits, in natural logarithms, that the turned ray may cost at the end of the line."""
+LARGEST_TURN = 1.2
+"""Largest angle between the ray and the imaginary axis."""
+MORE_ORDERS = (0, 2, 8, 14)
+"""By how much the order may be larger than it has to be: the ray is shorter then."""
 STRIPS = tuple(j / 16 for j in range(1, 25))
 LARGEST_ORDER = 100
-MOST_WORK = 4.0e7
+MOST_WORK = 1.2e8
 """Products that a rule takes, with 256 bits: some 40 seconds."""
 MOST_BITS, MOST_TERMS = 4096, 10**5
 NEGLIGIBLE = 25.0
@@ -65,7 +70,7 @@ class _Moments:
         return total - math.lgamma(-power)
 
 
-class _Run:
+class RunInDoubles:
     """A run with dealt batches in one direction, in doubles."""
 
     def __init__(self, run: dict[str, Any], direction: str) -> None:
@@ -135,7 +140,7 @@ def tilted_witness(
     run: dict[str, Any], direction: str, epsilon: float, log_delta: float, tolerance: float
 ) -> dict[str, Any] | None:
     """Return the cheapest witness for an interval of this relative width, or None if all take too long."""
-    found, best = _Run(run, direction), (MOST_WORK, None)
+    found, best = RunInDoubles(run, direction), (MOST_WORK, None)
     target, before = log_delta + math.log(tolerance) - 2.0, math.inf
     for tilt in TILTS:
         level = found.cumulant(tilt) - tilt * epsilon
@@ -148,7 +153,7 @@ def tilted_witness(
     return best[1]
 
 
-def _line(run: _Run, tilt: float, epsilon: float, target: float) -> _Line | None:
+def _line(run: RunInDoubles, tilt: float, epsilon: float, target: float) -> _Line | None:
     """Return the line with a tilt, or None if it would have too many points."""
     best = (math.inf, 0.0)
     for part in OUTER:
@@ -176,12 +181,13 @@ def _line(run: _Run, tilt: float, epsilon: float, target: float) -> _Line | None
     return _Line(tilt, outer, spacing, high, digits, decays)
 
 
-def _witness(run: _Run, line: _Line) -> tuple[float, dict[str, Any] | None]:
+def _witness(run: RunInDoubles, line: _Line) -> tuple[float, dict[str, Any] | None]:
     """Return the work of a line with the cheapest rules, and its witness."""
     terms = math.ceil(line.last / line.spacing)
     rules, bits, work = [], 0.0, 0.0
     for (allocation, added), moments in zip(run.hidden, run.moments, strict=True):
-        found = [_rule(allocation, added, moments, line, lost) for lost in LOST]
+        turns = sorted({min(LARGEST_TURN, lost / line.last) for lost in LOST})
+        found = (_rule(allocation, added, moments, line, *each) for each in product(turns, MORE_ORDERS))
         tried = [each for each in found if each is not None]
         if not tried:
             return math.inf, None
@@ -202,7 +208,7 @@ def _witness(run: _Run, line: _Line) -> tuple[float, dict[str, Any] | None]:
 class _Drawn(Witness):
     """Nodes of the steps that are not dealt."""
 
-    def __init__(self, run: _Run, line: _Line) -> None:
+    def __init__(self, run: RunInDoubles, line: _Line) -> None:
         self.kinds, self.mu_squared = run.kinds, run.mu_squared
         self.tilt, self.outer, self.spacing = line.tilt, line.outer, line.spacing
         self.steps, self.digits, self.bits = run.count, line.digits, 128
@@ -251,12 +257,12 @@ class _Ray(NamedTuple):
 
 
 def _rule(
-    allocation: Any, added: bool, moments: _Moments, line: _Line, most_lost: float
+    allocation: Any, added: bool, moments: _Moments, line: _Line, turn: float, more: int
 ) -> tuple[float, float, dict[str, Any]] | None:
     """Return the work and the bits of a rule for one allocation, and the rule."""
     power = -line.tilt if added else 1.0 + line.tilt
-    order = int(line.tilt < 1.0) if added else math.floor(power) + 1
-    angle = float(f"{math.pi / 2 - min(1.2, most_lost / line.last):.6f}")
+    order = more + (int(line.tilt < 1.0) if added else math.floor(power) + 1)
+    angle = float(f"{math.pi / 2 - turn:.6f}")
     log_moment = moments.log(power)
     least = log_moment - line.digits - 2.0
     ray = _Ray(
@@ -300,17 +306,20 @@ def _period(ray: _Ray) -> tuple[float, float]:
 
 def _end(ray: _Ray) -> tuple[float, int]:
     """Return where the ray may end, and the power of the bound on what is beyond."""
-    negative = needed("hockeystick_verify.half_moments", "verify").log_of_negative_moment
+    half, total = float(ray.allocation.mean_variance) / 2, ray.allocation.total
     best, turn = (math.inf, 1), -math.log(math.cos(ray.angle))
     levels = [(ray.shape, ray.allowed)]
     if ray.outer_shape:
         beyond = ray.moments.log(ray.order - ray.outer_shape)
         levels.append((ray.outer_shape, math.lgamma(ray.outer_shape) + beyond - 3.0))
     k = math.floor(max(shape for shape, _ in levels)) + 1
-    for _ in range(200):
+    for _ in range(100):
         if k >= ray.order:
-            bound = k * (math.log(k) - 1.0 + turn) + float(negative(ray.allocation, k - ray.order))
-            best = min(best, (max((bound - level + 2.0) / (k - shape) for shape, level in levels), k))
+            bound = k * (math.log(k) - 1.0 + turn) + (1 + (k - ray.order) / total) * (k - ray.order) * half
+            end = max((bound - level + 2.0) / (k - shape) for shape, level in levels)
+            if end > best[0] + 1.0:
+                break
+            best = min(best, (end, k))
         k += max(1, k // 10)
     return best
 
