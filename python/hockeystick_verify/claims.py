@@ -14,6 +14,7 @@ from hockeystick_verify import (
     few_steps,
     lattice,
     moments,
+    parts,
     sensitivity,
     tilted_allocation,
 )
@@ -112,8 +113,8 @@ def chain(run: Object, direction: str, witness: Object, epsilons: list[arb]) -> 
         if sum(counts) != links:
             raise NotProvenError("V16: a chain must have a link for every record")
         splits.append(([number(part["epsilon"], "epsilon", -1e6, 1e6) for part in given], counts))
-    asked = [abs(part) for parts, _ in splits for part in parts]
-    if direction != "replace" and any(part < 0 for parts, _ in splits for part in parts):
+    asked = [abs(part) for shares, _ in splits for part in shares]
+    if direction != "replace" and any(part < 0 for shares, _ in splits for part in shares):
         raise NotProvenError("V16: parts below 0 need a curve of both orders")
     if method_of(witness["one"]) not in ("lattice", "allocation", "tilted_allocation"):
         raise RefusedError("in a chain, the curve of one record is proven on a lattice, or for dealt batches")
@@ -122,11 +123,11 @@ def chain(run: Object, direction: str, witness: Object, epsilons: list[arb]) -> 
         raise RefusedError("the chains ask for more points of the line than are computed")
     curve = iter(enclose((one, direction, witness["one"], [float(each) for each in asked])))
     found = []
-    for epsilon, (parts, counts) in zip(epsilons, splits, strict=True):
-        total, after = arb(0), sum((p * n for p, n in zip(parts, counts, strict=True)), arb(0))
+    for epsilon, (shares, counts) in zip(epsilons, splits, strict=True):
+        total, after = arb(0), sum((p * n for p, n in zip(shares, counts, strict=True)), arb(0))
         if not after <= epsilon:
             raise NotProvenError("V16: the parts of a chain must sum to epsilon at most")
-        for part, count in zip(parts, counts, strict=True):
+        for part, count in zip(shares, counts, strict=True):
             delta = next(curve).max(1 - abs(part).exp()).max(arb(0)).min(arb(1))
             if part < 0:
                 delta = 1 - part.exp() + part.exp() * delta
@@ -169,7 +170,7 @@ def enclose(job: Job, sums: Any = checker.serial_sums) -> list[arb]:
     name, method, epsilons = f"witness of {direction!r}", method_of(witness), [arb(e) for e in given]
     try:
         equal = plain(run)
-        is_bound = sensitivity.is_bounded_only(equal)
+        is_bound = sensitivity.is_bounded_only(equal) or parts.is_counted(equal)
         if method is None:
             curve = few_steps.enclose(equal, direction, witness, epsilons, sums)
             return [arb(0).union(delta) for delta in curve] if is_bound else curve

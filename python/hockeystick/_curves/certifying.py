@@ -348,7 +348,8 @@ class _Enclosures:
                 if method == "allocation":
                     self.witnesses[direction] = allocation_witness(plain, direction, epsilon, floor)
                 elif method == "bins":
-                    self.witnesses[direction] = bins_witness(plain, direction, epsilon, floor)
+                    pairs = len(directions(run))
+                    self.witnesses[direction] = bins_witness(plain, direction, epsilon, floor, pairs=pairs)
                 elif method == "rounded":
                     at = (epsilon, max(level, 1e-300))
                     proof = _line_of(in_plain_steps(run), direction, at, TOLERANCES[2])
