@@ -447,7 +447,10 @@ def test_processes_prove_the_same(certificates):
 
 def test_divergences_of_random_bins_are_refused_by_name_and_what_is_said_instead_works():
     curve = CURVES["one epoch"]
-    for about, match in (({"order": 4.0}, r"certify\(order=4.0\).*FixedOrder"), ({"alpha": 0.1}, "give epsilon")):
+    for about, match in (
+        ({"order": 4.0}, r"certify\(order=4.0\).*FixedOrder"),
+        ({"alpha": 0.1}, "give epsilon"),
+    ):
         with pytest.raises(hs.UnsupportedError, match=match):
             curve.certify(**about)
     with pytest.raises(TypeError, match="exactly one"):

@@ -239,7 +239,9 @@ def test_two_batches_far_in_the_tail_are_the_integral_of_the_definition(way, eps
     wanted = of_two_batches(way, epsilon)
     assert mpmath.mpf("1e-150") < wanted < mpmath.mpf("1e-60")
     steps = [dealt("random_allocation", 2, 2, 1.0)]
-    witness = tilted_witness({"adjacency": way, "steps": steps}, way, epsilon, float(mpmath.log(wanted)), 1e-9)
+    witness = tilted_witness(
+        {"adjacency": way, "steps": steps}, way, epsilon, float(mpmath.log(wanted)), 1e-9
+    )
     found = enclosed(steps, way, witness, epsilon)
     assert float(found.lower()) <= float(wanted) <= float(found.upper())
     assert 0.0 < float(found.rad()) < 1e-8 * float(wanted)
@@ -279,14 +281,17 @@ def test_steps_in_both_directions_agree_on_both_lines():
     ctx.prec = witness["bits"]
     (half,) = allocation.enclose(run, "mixed", witness, [arb(2)])
     level = float(half.mid())
-    (tilted,) = claims.enclose((run, "mixed", tilted_witness(run, "mixed", 2.0, math.log(level), 1e-7), [2.0]))
+    (tilted,) = claims.enclose(
+        (run, "mixed", tilted_witness(run, "mixed", 2.0, math.log(level), 1e-7), [2.0])
+    )
     assert half.overlaps(tilted)
     assert float(tilted.rad()) < 1e-6 * level
 
 
 @pytest.mark.parametrize("adjacency", ["remove", "add"])
 @pytest.mark.parametrize(
-    ("sampling", "steps"), [(hs.RandomAllocation(100), 1000), (hs.RandomAllocation(2), 2), (hs.FixedBins(3), 7)]
+    ("sampling", "steps"),
+    [(hs.RandomAllocation(100), 1000), (hs.RandomAllocation(2), 2), (hs.FixedBins(3), 7)],
 )
 def test_tiny_deltas_are_certified(sampling, steps, adjacency):
     curve = hs.privacy_curve(noise_multiplier=1.0, sampling=sampling, steps=steps, adjacency=adjacency)

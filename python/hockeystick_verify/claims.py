@@ -59,7 +59,12 @@ METHODS = {
 }
 """Entries of the witness of each method besides "bits" and "method"; without one, that of `few_steps`."""
 
-OPTIONAL = {"allocation": "kinds", "tilted_allocation": "kinds", "renyi": "norm_units", "moments": "published"}
+OPTIONAL = {
+    "allocation": "kinds",
+    "tilted_allocation": "kinds",
+    "renyi": "norm_units",
+    "moments": "published",
+}
 """Entries that not all of these have."""
 
 

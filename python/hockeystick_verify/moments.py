@@ -203,7 +203,9 @@ def work_of(part: Part) -> int:
 
 def is_bound(run: Object) -> bool:
     """Whether the pair of a run is not known to be attained: dealt groups, and replaced records by number."""
-    return is_counted(run) or any(is_dealt(step) and dealt_moments.is_bound(step) for step, _ in steps_of(run, "adjacency"))
+    return is_counted(run) or any(
+        is_dealt(step) and dealt_moments.is_bound(step) for step, _ in steps_of(run, "adjacency")
+    )
 
 
 def renyi(run: Object, direction: str, witness: Object, order: float, claims: int = 1) -> arb:

@@ -21,7 +21,6 @@ from hockeystick_verify.allocation import (
     NAMES,
     OF_RAYS,
     Epoch,
-    divided,
     epochs_of_step,
     rarely_below,
 )
@@ -146,7 +145,9 @@ def series_of_batch(rule: Rule, total: int, variance: arb) -> list[acb_series]:
         real[reach - wide * j], imaginary[reach - wide * j] = weight * phase.cos(), weight * phase.sin()
     weights = arb_poly(real), arb_poly(imaginary)
     tiny = arb(2) ** (-2 * ctx.prec)
-    sizes = [(base + place * unit).exp() for place in range(-reach, rule.stride * (rule.nodes - 1) + reach + 1)]
+    sizes = [
+        (base + place * unit).exp() for place in range(-reach, rule.stride * (rule.nodes - 1) + reach + 1)
+    ]
     values = [(-size).exp() for size in sizes]
     values = [value if value > tiny else arb(0).union(tiny) for value in values]
     rows: list[list[acb]] = [[] for _ in range(rule.nodes)]
@@ -230,7 +231,9 @@ def sums_of_ray(terms_of_ray: list[acb], rule: Rule, power: arb, line: Line) -> 
     for start in reported(range(0, rule.nodes, CHUNK), -(-rule.nodes // CHUNK)):
         places = range(start, min(start + CHUNK, rule.nodes))
         logs = [acb(rule.start + i * rule.spacing, rule.angle) for i in places]
-        here = [terms_of_ray[i] * rule.spacing * (-power * u).exp() for i, u in zip(places, logs, strict=True)]
+        here = [
+            terms_of_ray[i] * rule.spacing * (-power * u).exp() for i, u in zip(places, logs, strict=True)
+        ]
         fast = acb_mat([powers((acb(0, line.spacing) * u).exp(), line.stride) for u in logs])
         jumps = [powers((acb(0, line.spacing * line.stride) * u).exp(), rows) for u in logs]
         slow = acb_mat([[a * jump[row] for a, jump in zip(here, jumps, strict=True)] for row in range(rows)])
@@ -277,7 +280,9 @@ def moments_of(allocation: Allocation, rule: Rule, line: Line, added: bool) -> M
         outer = enclosed(sums_of_ray(terms, rule, -line.outer, point), rule, allocation, -line.outer, arb(1))
         return Moments(found, abs(outer[0]))
     beyond = math.ceil(float((1 + line.outer).upper()))
-    return Moments([each.conjugate() for each in found], whole_moments(of_allocation(allocation), beyond)[beyond])
+    return Moments(
+        [each.conjugate() for each in found], whole_moments(of_allocation(allocation), beyond)[beyond]
+    )
 
 
 def decay(allocation: Allocation, power: arb, moment: arb, y: arb) -> arb:
@@ -366,7 +371,9 @@ def of_others(others: Composition, witness: Object, line: Line) -> Transforms:
     return Transforms(total, beyond, outer)
 
 
-def of_epoch(epoch: Epoch, known: list[Moments], hidden: list[tuple[Allocation, bool]], line: Line) -> Transforms:
+def of_epoch(
+    epoch: Epoch, known: list[Moments], hidden: list[tuple[Allocation, bool]], line: Line
+) -> Transforms:
     """Moments of one epoch: the mean over its public patterns of products."""
     power, last = (-line.tilt if epoch.added else 1 + line.tilt), line.terms * line.spacing
     mixed, beyond, outer = [acb(0)] * (line.terms + 1), arb(0), arb(0)
@@ -398,7 +405,9 @@ def transforms(text: str, _precision: int) -> Transforms:
     entries = items(witness["rules"], "rules", len(found.hidden), len(found.hidden))
     rules = [rule_of(entry) for entry in entries]
     if sum(rule.work(line.terms) for rule in rules) * ctx.prec > LARGEST_WORK * BITS:
-        raise RefusedError("the witness asks for more nodes, outputs and points of the line than are computed")
+        raise RefusedError(
+            "the witness asks for more nodes, outputs and points of the line than are computed"
+        )
     known = []
     for place, ((allocation, added), rule) in enumerate(zip(found.hidden, rules, strict=True)):
         with stage(OF_RAYS * place / len(rules), OF_RAYS * (place + 1) / len(rules)):

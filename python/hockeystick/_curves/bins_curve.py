@@ -388,8 +388,8 @@ _NOT_CERTIFIED = {
     "order": (
         "certify(order={value}) of random bins under correlated noise: moments of the likelihood ratio above "
         "the first are not known, so that no Rényi divergence is proven. Certify order of the curve with "
-        "sampling=FixedOrder(batches) and the same noise, an upper bound that uses no draw; or give epsilon or "
-        "delta"
+        "sampling=FixedOrder(batches) and the same noise, an upper bound that uses no draw; or give epsilon "
+        "or delta"
     ),
     "alpha": (
         "certify(alpha={value}) of random bins under correlated noise: give epsilon, and take a line of the "

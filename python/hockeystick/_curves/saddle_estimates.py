@@ -16,7 +16,7 @@ from hockeystick._curves.tilted_witness import LARGEST_ORDER, RunInDoubles
 from hockeystick.errors import UnsupportedError
 
 WIDE = 1e-4
-"""Width of an interval for epsilon, relative to its upper end, from which on a number inside of it is sought."""
+"""Width of an interval for epsilon, relative to its upper end, from which on a number inside it is sought."""
 NOT_KNOWN = 0.5
 """Part of the upper end of delta that its lower end must have, or delta is estimated."""
 TILTS = np.geomspace(0.02, LARGEST_ORDER - 1.0, 120)
@@ -74,9 +74,7 @@ def estimated(
     return high, high, level
 
 
-def root(
-    bounds: Callable[[list[float]], list[tuple[float, float]]], start: float, level: float
-) -> float:
+def root(bounds: Callable[[list[float]], list[tuple[float, float]]], start: float, level: float) -> float:
     """Return where what is proven of delta has a level, by Newton's method for its logarithm.
 
     Raises
@@ -94,4 +92,6 @@ def root(
         epsilon = max(0.0, epsilon + step)
         if abs(step) * slope < CLOSE:
             return epsilon
-    raise UnsupportedError("no epsilon was found where what is proven of delta has the level that is asked for")
+    raise UnsupportedError(
+        "no epsilon was found where what is proven of delta has the level that is asked for"
+    )

@@ -345,7 +345,9 @@ def _with_outputs(
         each = ((s, more - order * math.log(math.cos(s))) for s, more in grown)
         widths.append(max(2 * math.pi * strip / (absolute + more) for strip, more in each))
         needs = order * math.sqrt(v) + math.sqrt(2 * (relative + angle**2 / (2 * v))) + 1.0
-        reaches.append(math.sqrt(v) * max(needs, math.sqrt(2 * (max(absolute, 0.0) + angle**2 / (2 * v))) + 1.0))
+        reaches.append(
+            math.sqrt(v) * max(needs, math.sqrt(2 * (max(absolute, 0.0) + angle**2 / (2 * v))) + 1.0)
+        )
     width = min(widths)
     if width >= spacing:
         unit, stride, wide = spacing, 1, min(64, math.floor(width / spacing))

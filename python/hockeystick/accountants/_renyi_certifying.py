@@ -121,8 +121,8 @@ class CertifiesRenyiBounds:
         for noise, draw, count in history:
             if isinstance(noise, Skellam):
                 raise UnsupportedError(
-                    f"certificates do not cover {noise!r}, of which no exact curve is known: the Rényi bounds of "
-                    "this accountant have their proofs in docs/theory/renyi.md"
+                    f"certificates do not cover {noise!r}, of which no exact curve is known: the Rényi bounds "
+                    "of this accountant have their proofs in docs/theory/renyi.md"
                 )
             curves.append(
                 privacy_curve(
@@ -143,7 +143,7 @@ def _weaker(certificate: Certificate, about: dict[str, float], bound: float) -> 
     proven = min(claim["at_most"] for claim in certificate.claims if "at_most" in claim)
     if not proven <= bound:
         raise UnsupportedError(
-            f"the checker proves at most {proven!r} for this run, where the accountant says {bound!r}: certify "
-            "the privacy_curve of the run, which claims what is proven"
+            f"the checker proves at most {proven!r} for this run, where the accountant says {bound!r}: "
+            "certify the privacy_curve of the run, which claims what is proven"
         )
     return certificate.with_claims([{**about, "at_most": bound}])
