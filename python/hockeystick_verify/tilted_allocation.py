@@ -51,6 +51,10 @@ from hockeystick_verify.variants import DEALT, ZERO, composition, direction_of, 
 
 LARGEST_NODES, LARGEST_OUTPUTS, LARGEST_STRIDE, LARGEST_ORDER = 10**5, 10**4, 64, 128
 LARGEST_TILTED_TERMS = 10**5
+LARGEST_SERIES = 2 * 10**6
+"""Most coefficients of power series that are kept at once: some hundred MB."""
+LARGEST_OUTER = 256
+"""Largest outer tilt: whole moments up to it are computed."""
 LARGEST_WORK = 15 * 10**7
 """Most products of a rule with so many bits as `BITS`: about a minute."""
 BITS = 256
@@ -400,11 +404,14 @@ def transforms(text: str, _precision: int) -> Transforms:
     """Return the transforms of a run in one direction; the last ones are kept for further claims."""
     run, direction, witness = json.loads(text)
     line, found = line_of(witness), run_of(run, direction)
-    if line.terms > LARGEST_TILTED_TERMS:
-        raise RefusedError(f"terms must be at most {LARGEST_TILTED_TERMS}")
+    if line.terms > LARGEST_TILTED_TERMS or not line.outer <= LARGEST_OUTER:
+        raise RefusedError(f"terms must be at most {LARGEST_TILTED_TERMS}, outer_tilt {LARGEST_OUTER}")
     entries = items(witness["rules"], "rules", len(found.hidden), len(found.hidden))
     rules = [rule_of(entry) for entry in entries]
-    if sum(rule.work(line.terms) for rule in rules) * ctx.prec > LARGEST_WORK * BITS:
+    factors = sum(len(dealt) for epoch in found.epochs for _, dealt in epoch.patterns)
+    work = sum(rule.work(line.terms) for rule in rules) + 4 * line.terms * factors
+    series = max((rule.nodes * (rule.order + 1) for rule in rules), default=0)
+    if work * max(ctx.prec, BITS // 2) > LARGEST_WORK * BITS or series > LARGEST_SERIES:
         raise RefusedError(
             "the witness asks for more nodes, outputs and points of the line than are computed"
         )

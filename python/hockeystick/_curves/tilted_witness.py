@@ -361,6 +361,8 @@ def _with_outputs(
         work = checker.rule_of(rule).work(terms)
     except checker.RefusedError:
         return None
+    if rule["nodes"] * (order + 1) > checker.LARGEST_SERIES:
+        return None
     return work, (relative + turned + 30.0) / math.log(2.0) + 48, rule
 
 

@@ -121,8 +121,8 @@ class CertifiesRenyiBounds:
         for noise, draw, count in history:
             if isinstance(noise, Skellam):
                 raise UnsupportedError(
-                    f"certificates do not cover {noise!r}, of which no exact curve is known: the Rényi bounds "
-                    "of this accountant have their proofs in docs/theory/renyi.md"
+                    f"certificates do not cover {noise!r}, of which no exact curve is known: the Rényi "
+                    "bounds of this accountant have their proofs in docs/theory/renyi.md"
                 )
             curves.append(
                 privacy_curve(
