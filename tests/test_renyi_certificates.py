@@ -18,7 +18,10 @@ def recorded(bound="exact", steps=20, group_size=3, **settings):
 def test_the_divergence_of_every_bound_is_certified(bound):
     accountant = recorded(bound)
     certificate = accountant.certify(order=4.0)
-    assert certificate.claims == [{"order": 4.0, "at_most": accountant.get_renyi(4.0)}]
+    (claim,) = certificate.claims
+    assert claim["order"] == 4.0
+    assert accountant.get_renyi(4.0) <= claim["at_most"] <= accountant.get_renyi(4.0) * (1 + 1e-9)
+    assert bound == "exact" or claim["at_most"] == accountant.get_renyi(4.0)
     assert certificate.verify()[0]
     exact = recorded().get_renyi(4.0)
     less = exact * (1 - 1e-6)  # the exact divergence is attained: nothing below it is proven
@@ -44,7 +47,7 @@ def test_runs_of_several_mechanisms_and_schemes_are_certified():
     accountant.step(noise_multiplier=9.0, sampling=hs.FullBatch())
     certificate = accountant.certify(order=2.5)
     assert certificate.verify()[0]
-    assert [step["count"] for step in certificate.run["steps"]] == [20, 2, 3, 1]
+    assert sorted(step["count"] for step in certificate.run["steps"]) == [1, 2, 3, 20]
 
 
 def test_members_have_their_own_rates():

@@ -390,7 +390,7 @@ def _by_the_checker(
     The certificate is about the run as it is described: the numbers of the claims come from the checker.
     """
     low, high, least, level = _asked(curve, epsilon, delta)
-    floor, guess = level, None
+    floor, guess, least_known = level, None, low
     if method == "allocation":
         plain = needed("hockeystick_verify.variants", "verify").plain(run)
         guess = estimated(plain, directions(run), (low, high), (least, level))
@@ -417,7 +417,7 @@ def _by_the_checker(
         return _document(run, claims, enclosures.witnesses)
     with stage(OF_WITNESS, 1.0 - OF_CLAIMS):
         if guess is not None:
-            low = high = root(enclosures.bounds, high, level)
+            low = high = root(enclosures.bounds, (least_known, high), level)
         ends = enclosures.bounds([high, high * (1 + 1e-6) + 1e-6, low])
     slope = max((math.log(ends[0][1]) - math.log(ends[1][1])) / (high * 1e-6 + 1e-6), 1e-3)
     more = max(math.log(ends[0][1] / level), 1e-12) / slope

@@ -12,16 +12,16 @@ from typing import Any
 import numpy as np
 
 from hockeystick._arguments import Floats
-from hockeystick._curves.tilted_witness import LARGEST_ORDER, RunInDoubles
+from hockeystick._curves.tilted_witness import LARGEST_MOMENT, RunInDoubles
 from hockeystick.errors import UnsupportedError
 
-WIDE = 1e-4
+WIDE = 2e-6
 """Width of an interval for epsilon, relative to its upper end, from which on a number inside it is sought."""
 NOT_KNOWN = 0.5
 """Part of the upper end of delta that its lower end must have, or delta is estimated."""
-TILTS = np.geomspace(0.02, LARGEST_ORDER - 1.0, 120)
-ROUNDS, CLOSE = 8, 1e-10
-"""Most steps of Newton's method, and how close delta has to be to its level, relatively."""
+TILTS = np.geomspace(0.02, LARGEST_MOMENT - 2.0, 160)
+ROUNDS, CLOSE = 60, 1e-10
+"""Most steps, and how close delta has to be to its level, relatively."""
 
 
 class _Saddle:
@@ -74,24 +74,32 @@ def estimated(
     return high, high, level
 
 
-def root(bounds: Callable[[list[float]], list[tuple[float, float]]], start: float, level: float) -> float:
-    """Return where what is proven of delta has a level, by Newton's method for its logarithm.
+def root(
+    bounds: Callable[[list[float]], list[tuple[float, float]]], ends: tuple[float, float], level: float
+) -> float:
+    """Return where what is proven of delta has a level, by Newton's method within a bracket.
+
+    Where the proven interval of delta is wide, as far from the epsilon of the witness, the bracket is halved.
 
     Raises
     ------
     UnsupportedError
         If it is not found.
     """
-    epsilon = start
+    low, high = ends
+    epsilon = high
     for _ in range(ROUNDS):
-        (_, here), (_, next_to) = bounds([epsilon, epsilon * (1 + 1e-6) + 1e-6])
-        slope = (math.log(here) - math.log(next_to)) / (epsilon * 1e-6 + 1e-6)
-        if slope <= 0.0:
-            break
-        step = math.log(here / level) / slope
-        epsilon = max(0.0, epsilon + step)
-        if abs(step) * slope < CLOSE:
-            return epsilon
+        (least, here), (_, next_to) = bounds([epsilon, epsilon * (1 + 1e-6) + 1e-6])
+        low, high = (epsilon, high) if here > level else (low, epsilon)
+        slope = (math.log(here) - math.log(max(next_to, 1e-320))) / (epsilon * 1e-6 + 1e-6)
+        if least > 0.5 * here and slope > 0.0:
+            step = math.log(here / level) / slope
+            if abs(step) * slope < CLOSE:
+                return epsilon
+            high = max(high, epsilon + 2.0 * step) if step > 0.0 else high
+            epsilon = max(low, epsilon + step)
+        else:
+            epsilon = (low + high) / 2
     raise UnsupportedError(
         "no epsilon was found where what is proven of delta has the level that is asked for"
     )

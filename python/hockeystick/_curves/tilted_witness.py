@@ -15,7 +15,7 @@ from hockeystick._curves.described_run import DEALT, laws
 from hockeystick._curves.witness import Kind, Outputs, Witness, smallest
 from hockeystick._extras import needed
 
-TILTS = (0.5, 1.0, 1.5, 2.5, 3.5, 5.5, 7.5, 10.5, 14.5, 20.5, 28.5, 40.5, 56.5)
+TILTS = (0.5, 1.0, 1.5, 2.5, 3.5, 5.5, 7.5, 10.5, 14.5, 20.5, 28.5, 40.5, 56.5, 78.5, 108.5)
 """Tilts that are tried."""
 OUTER = (1.15, 1.35, 1.6, 2.0, 3.0, 4.5)
 """Tilts beyond the line, as multiples of it."""
@@ -26,7 +26,12 @@ LARGEST_TURN = 1.2
 MORE_ORDERS = (0, 2, 8, 14)
 """By how much the order may be larger than it has to be: the ray is shorter then."""
 STRIPS = tuple(j / 16 for j in range(1, 25))
-LARGEST_ORDER = 100
+LARGEST_MOMENT = 400
+"""Largest whole moment that is computed, for estimates too."""
+LARGEST_OUTER = 250.0
+"""Largest outer tilt: the checker takes 256."""
+REACH = 48.0
+"""Standard deviations of the outputs that are looked at."""
 MOST_WORK = 1.2e8
 """Products that a rule takes, with 256 bits: some 40 seconds."""
 MOST_BITS, MOST_TERMS = 4096, 10**5
@@ -41,12 +46,12 @@ class _Moments:
         moments = needed("hockeystick_verify.dealt_moments", "verify")
         epoch = moments.of_allocation(allocation)
         self.allocation = allocation
-        self.logs = [float(each.log()) for each in moments.whole_moments(epoch, LARGEST_ORDER + 2)]
-        g = np.linspace(-14.0, 14.0, 1401)
+        self.logs = [float(each.log()) for each in moments.whole_moments(epoch, LARGEST_MOMENT)]
+        g = np.linspace(-REACH, REACH, 2401)  # negative moments are decided far below
         normal = -(g**2) / 2 + math.log((g[1] - g[0]) / math.sqrt(2 * math.pi))
         # E[e^(-s W)] for s = e^u
-        self.u = np.linspace(-60.0, 160.0, 1101) + math.log(allocation.total)
-        total = np.zeros_like(self.u)
+        self.u = np.linspace(-60.0, 240.0, 1101) + math.log(allocation.total)
+        total, self.least = np.zeros_like(self.u), np.zeros_like(self.u)
         variances = ((allocation.batches, float(allocation.variance)),)
         variances += ((allocation.others, float(allocation.variance_of_others)),)
         for number, variance in variances:
@@ -55,7 +60,9 @@ class _Moments:
                 with np.errstate(over="ignore"):
                     each = normal[None, :] - np.exp(self.u[:, None] + values[None, :])
                 top = each.max(axis=1)
-                total += number * (top + np.log(np.exp(each - top[:, None]).sum(axis=1)))
+                one = top + np.log(np.exp(each - top[:, None]).sum(axis=1))
+                total += number * one
+                self.least = np.minimum(self.least, one)
         self.transform = total
 
     def log(self, power: float) -> float:
@@ -63,7 +70,7 @@ class _Moments:
         if power >= 0.0:
             low = math.floor(power)
             part = power - low
-            return (1 - part) * self.logs[low] + part * self.logs[min(low + 1, LARGEST_ORDER + 2)]
+            return (1 - part) * self.logs[low] + part * self.logs[min(low + 1, LARGEST_MOMENT)]
         each = self.transform - power * self.u
         top = float(each.max())
         total = top + math.log(float(np.exp(each - top).sum()) * (self.u[1] - self.u[0]))
@@ -158,7 +165,7 @@ def _line(run: RunInDoubles, tilt: float, epsilon: float, target: float) -> _Lin
     best = (math.inf, 0.0)
     for part in OUTER:
         outer = float(math.ceil(part * tilt)) if part * tilt > 1.0 else 1.0
-        if outer + 1 > LARGEST_ORDER or outer <= tilt:
+        if outer > LARGEST_OUTER or outer <= tilt:
             continue
         beyond = run.cumulant(outer) - outer * epsilon
         best = min(best, (max((1.0 - target) / tilt, (beyond + 1.0 - target) / (outer - tilt)), outer))
@@ -337,6 +344,9 @@ def _with_outputs(
         variances.append(float(allocation.variance_of_others))
     absolute = _largest_loss(ray) + log_total - ray.allowed + 6.0
     absolute = max(absolute, (6.0 - ray.power * end - ray.allowed) / allocation.total)
+    digits = relative
+    if ray.power > 0.0:  # both bounds meet at the node whose error counts most
+        relative = absolute = max(relative, absolute)
     widths, reaches, turned = [], [], 0.0
     for v in variances:
         turned = max(turned, angle**2 / (2 * v))
@@ -363,14 +373,14 @@ def _with_outputs(
         return None
     if rule["nodes"] * (order + 1) > checker.LARGEST_SERIES:
         return None
-    return work, (relative + turned + 30.0) / math.log(2.0) + 48, rule
+    return work, (digits + turned + 30.0) / math.log(2.0) + 48, rule
 
 
 def _largest_loss(ray: _Ray) -> float:
     """Logarithm of how much an error of one batch, whatever the node is, adds to the sum, about."""
     moments, order, total = ray.moments, ray.order, ray.allocation.total
     if ray.power < 0.0:
-        each = -ray.power * moments.u + (1.0 - 1.0 / total) * moments.transform
+        each = -ray.power * moments.u + moments.transform - moments.least
         return float(each.max()) + math.lgamma(order + 1)
     variance = float(ray.allocation.variance)
     crossing = math.log(total) - (order - 1) * variance / 2 + math.lgamma(order + 1) / order

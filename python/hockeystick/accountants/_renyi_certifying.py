@@ -21,6 +21,10 @@ if TYPE_CHECKING:
     from hockeystick.accountants._history import Segment
 
 
+ROUNDING = 1e-9
+"""By which part a claim may be above the number of the accountant, whose exact divergences are rounded."""
+
+
 class CertifiesRenyiBounds:
     """What an accountant of Rényi bounds has certificates by."""
 
@@ -68,8 +72,9 @@ class CertifiesRenyiBounds:
         -------
         Certificate
             Its run is the recorded one. It claims that the divergence, or delta, of that run is at most the
-            number of the accountant, whatever its `bound` is. The checker proves that from the pairs of the
-            steps, and not by the theorem that the bound is from.
+            number of the accountant, whatever its `bound` is; or at most what is proven, where that is larger
+            by rounding, less than a part in 10^9. The checker proves it from the pairs of the steps, and not
+            by the theorem that the bound is from.
 
         Raises
         ------
@@ -141,9 +146,9 @@ class CertifiesRenyiBounds:
 def _weaker(certificate: Certificate, about: dict[str, float], bound: float) -> Certificate:
     """Return the certificate with the bound of the accountant, which what was proven has to imply."""
     proven = min(claim["at_most"] for claim in certificate.claims if "at_most" in claim)
-    if not proven <= bound:
+    if not proven <= bound * (1.0 + ROUNDING):
         raise UnsupportedError(
             f"the checker proves at most {proven!r} for this run, where the accountant says {bound!r}: "
             "certify the privacy_curve of the run, which claims what is proven"
         )
-    return certificate.with_claims([{**about, "at_most": bound}])
+    return certificate.with_claims([{**about, "at_most": max(bound, proven)}])
