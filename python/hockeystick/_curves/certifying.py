@@ -54,6 +54,8 @@ MOST_MORE = 0.05
 """By which part of itself, and by how much besides, a claimed epsilon may be above the answer."""
 LESS = 1e-3
 """Or the answer for an epsilon that is less by this part: next to the largest loss delta falls that fast."""
+ROUGH = 0.01
+"""Part of a delta from which on a proven interval is wide."""
 OF_WITNESS, OF_CLAIMS = 0.3, 0.1
 """Parts of the work that witnesses are, and claims after the first proof, roughly: for the bar alone."""
 FURTHER = (1.001, 1.05, 1.5, 3.0, 10.0)
@@ -366,6 +368,14 @@ class _Enclosures:
         except self.checker.RefusedError as error:
             raise UnsupportedError(f"the checker does not cover this run: {error}") from None
 
+    def renew(self, epsilon: float, level: float) -> None:
+        """Make the witnesses of dealt batches anew whose intervals at an epsilon are wide."""
+        plain = needed("hockeystick_verify.variants", "verify").plain(self.run)
+        for way, witness in self.witnesses.items():
+            (delta,) = self.checker.enclose((self.run, way, witness, [epsilon]))
+            if not delta.rad() < ROUGH * level:
+                self.witnesses[way] = allocation_witness(plain, way, epsilon, math.log(level))
+
     def bounds(self, epsilons: list[float]) -> list[tuple[float, float]]:
         """Return the ends of the proven intervals."""
         made = 0.0
@@ -417,7 +427,7 @@ def _by_the_checker(
         return _document(run, claims, enclosures.witnesses)
     with stage(OF_WITNESS, 1.0 - OF_CLAIMS):
         if guess is not None:
-            low = high = root(enclosures.bounds, (least_known, high), level)
+            low = high = root(enclosures.bounds, enclosures.renew, (least_known, high), level)
         ends = enclosures.bounds([high, high * (1 + 1e-6) + 1e-6, low])
     slope = max((math.log(ends[0][1]) - math.log(ends[1][1])) / (high * 1e-6 + 1e-6), 1e-3)
     more = max(math.log(ends[0][1] / level), 1e-12) / slope

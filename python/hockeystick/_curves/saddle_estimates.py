@@ -19,9 +19,10 @@ WIDE = 2e-6
 """Width of an interval for epsilon, relative to its upper end, from which on a number inside it is sought."""
 NOT_KNOWN = 0.5
 """Part of the upper end of delta that its lower end must have, or delta is estimated."""
-TILTS = np.geomspace(0.02, LARGEST_MOMENT - 2.0, 160)
-ROUNDS, CLOSE = 60, 1e-10
-"""Most steps, and how close delta has to be to its level, relatively."""
+TILTS = np.concatenate([np.geomspace(0.02, 20.0, 80), np.arange(21.0, LARGEST_MOMENT - 2.0)])
+"""Whole ones where the height may have a kink, between what all batches add and what a single one does."""
+ROUNDS, RENEWALS, CLOSE = 60, 4, 1e-10
+"""Most steps, new witnesses, and how close delta has to be to its level, relatively."""
 
 
 class _Saddle:
@@ -75,11 +76,15 @@ def estimated(
 
 
 def root(
-    bounds: Callable[[list[float]], list[tuple[float, float]]], ends: tuple[float, float], level: float
+    bounds: Callable[[list[float]], list[tuple[float, float]]],
+    renew: Callable[[float, float], None],
+    ends: tuple[float, float],
+    level: float,
 ) -> float:
     """Return where what is proven of delta has a level, by Newton's method within a bracket.
 
-    Where the proven interval of delta is wide, as far from the epsilon of the witness, the bracket is halved.
+    Where the proven interval of delta is wide, as far from the epsilon of the witness, the bracket is halved,
+    after the witness is renewed if it does not say on which side the level is.
 
     Raises
     ------
@@ -87,9 +92,13 @@ def root(
         If it is not found.
     """
     low, high = ends
-    epsilon = high
+    epsilon, renewals = high, RENEWALS
     for _ in range(ROUNDS):
         (least, here), (_, next_to) = bounds([epsilon, epsilon * (1 + 1e-6) + 1e-6])
+        if least < level < here and least < 0.5 * here and renewals:
+            renew(epsilon, level)
+            renewals -= 1
+            continue
         low, high = (epsilon, high) if here > level else (low, epsilon)
         slope = (math.log(here) - math.log(max(next_to, 1e-320))) / (epsilon * 1e-6 + 1e-6)
         if least > 0.5 * here and slope > 0.0:
