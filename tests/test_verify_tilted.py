@@ -1,8 +1,11 @@
 """Dealt batches on a line right of the origin in the certificate checker (V27)."""
 
+import json
 import math
 import warnings
+from collections import Counter
 
+import forging_campaign
 import mpmath
 import numpy as np
 import pytest
@@ -17,6 +20,8 @@ from hockeystick_verify.checker import Line
 from hockeystick_verify.half_moments import Allocation
 
 BITS = 192
+CHANGES = 60
+"""Witnesses that are changed at random, in each direction."""
 RULE = {
     "order": 4, "angle": 0.9, "outer_angle": 1.45, "start": -60.0, "unit": 0.1, "stride": 1, "nodes": 760,
     "output_stride": 1, "outputs": 120, "decay": 20,
@@ -332,3 +337,30 @@ def test_tiny_deltas_are_certified(sampling, steps, adjacency):
     assert above["epsilon"] - below["epsilon"] < 1e-6 * above["epsilon"]
     halved = certificate.with_claims([{"epsilon": above["epsilon"] * 0.999, "at_most": 1e-100}])
     assert not halved.verify()[0]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("way", ["remove", "add"])
+def test_changed_witnesses_prove_nothing_that_is_false(way):
+    """One epoch and a half of four batches; what is true is known by the line Re z = -1/2."""
+    run = {"adjacency": way, "steps": [dealt("random_allocation", 4, 6)]}
+    epsilon, generator = 3.0, np.random.default_rng(27)
+    ctx.prec = 128
+    witness = half_line_witness(run, way, epsilon, -14.0, 1e-9)
+    ctx.prec = witness["bits"]
+    (true,) = allocation.enclose(run, way, witness, [arb(epsilon)])
+    sound = tilted_witness(run, way, epsilon, math.log(float(true.mid())), 1e-6)
+    outcomes = Counter()
+    for _ in range(CHANGES):
+        changed = json.loads(json.dumps(sound))
+        forging_campaign.change(changed, generator)
+        try:
+            (found,) = claims.enclose((run, way, changed, [epsilon]))
+        except (NotProvenError, RefusedError) as error:
+            outcomes[type(error).__name__] += 1
+            continue
+        assert not found.is_finite() or found.overlaps(true), changed
+        outcomes["true"] += 1
+    assert outcomes["true"] > CHANGES / 4
+    assert outcomes["NotProvenError"] > 0
+    assert outcomes["RefusedError"] > 0
