@@ -52,8 +52,8 @@ class _Moments:
         # E[e^(-s W)] for s = e^u
         self.u = np.linspace(-60.0, 240.0, 1101) + math.log(allocation.total)
         total, self.least = np.zeros_like(self.u), np.zeros_like(self.u)
-        variances = ((allocation.batches, float(allocation.variance)),)
-        variances += ((allocation.others, float(allocation.variance_of_others)),)
+        variances = [(allocation.batches, float(allocation.variance))]
+        variances.append((allocation.others, float(allocation.variance_of_others)))
         for number, variance in variances:
             if number:
                 values = math.sqrt(variance) * g - variance / 2 - math.log(allocation.total)
@@ -97,7 +97,7 @@ class RunInDoubles:
         """Logarithm of E[e^(tilt loss)] of an allocation."""
         if allocation.is_gaussian:
             return tilt * (tilt + 1) * float(allocation.variance) / 2
-        place = self.checker.place_of(self.hidden, allocation, added)
+        place: int = self.checker.place_of(self.hidden, allocation, added)
         return self.moments[place].log(-tilt if added else 1 + tilt)
 
     def cumulant(self, tilt: float) -> float:
@@ -147,7 +147,8 @@ def tilted_witness(
     run: dict[str, Any], direction: str, epsilon: float, log_delta: float, tolerance: float
 ) -> dict[str, Any] | None:
     """Return the cheapest witness for an interval of this relative width, or None if all take too long."""
-    found, best = RunInDoubles(run, direction), (MOST_WORK, None)
+    found = RunInDoubles(run, direction)
+    best: tuple[float, dict[str, Any] | None] = (MOST_WORK, None)
     target, before = log_delta + math.log(tolerance) - 2.0, math.inf
     for tilt in TILTS:
         level = found.cumulant(tilt) - tilt * epsilon

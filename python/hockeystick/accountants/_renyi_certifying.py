@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from hockeystick._arguments import require
 from hockeystick._curves.certificate import Certificate
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from hockeystick._arguments import FloatOrFloats
     from hockeystick._curves.curve import PrivacyCurve
     from hockeystick._vocabulary.groups import Group
-    from hockeystick.accountants._history import Segment
 
 
 ROUNDING = 1e-9
@@ -36,8 +35,6 @@ class CertifiesRenyiBounds:
         def group_size(self) -> int: ...
         @property
         def group(self) -> Group | None: ...
-        @property
-        def history(self) -> list[Segment]: ...
         def get_epsilon(self, delta: float) -> float: ...
         def get_delta(self, epsilon: float) -> float: ...
 
@@ -120,7 +117,8 @@ class CertifiesRenyiBounds:
 
     def _curve(self) -> PrivacyCurve:
         """Return the curve of the recorded run."""
-        history = [segment for segment in self.history if segment[2]]
+        recorded: list[Any] = cast("Any", self).history
+        history = [segment for segment in recorded if segment[2]]
         require(bool(history), "steps", 0, "at least 1: a run without steps reveals nothing")
         curves = []
         for noise, draw, count in history:
