@@ -443,3 +443,23 @@ def test_random_changes_never_raise_anything_but_the_two_errors(certificates):
 def test_processes_prove_the_same(certificates):
     document = json.loads(certificates("one epoch").to_json())
     assert check(document, processes=2) == check(document)
+
+
+def test_divergences_of_random_bins_are_refused_by_name_and_what_is_said_instead_works():
+    curve = CURVES["one epoch"]
+    for about, match in (
+        ({"order": 4.0}, r"certify\(order=4.0\).*FixedOrder"),
+        ({"alpha": 0.1}, "give epsilon"),
+    ):
+        with pytest.raises(hs.UnsupportedError, match=match):
+            curve.certify(**about)
+    with pytest.raises(TypeError, match="exactly one"):
+        curve.certify(order=4.0, delta=1e-5)
+    instead = hs.privacy_curve(
+        mechanism=curve.mechanism,
+        sampling=hs.FixedOrder(curve.sampling.batches),
+        steps=curve.steps,
+        adjacency=curve.adjacency,
+    )
+    assert instead.certify(order=4.0).verify()[0]
+    assert instead.delta(EPSILON) >= curve.delta(EPSILON)

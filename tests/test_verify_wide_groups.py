@@ -152,10 +152,19 @@ def test_of_many_replaced_records_the_number_in_the_batch_is_published():
         truth += weight * ndtr(distance / 2 - middle)
         truth -= weight * math.exp(epsilon) * ndtr(-distance / 2 - middle)
     certificate = curve.certify(epsilon=epsilon)
-    upper, lower = certificate.claims
-    assert lower["at_least"] <= truth <= upper["at_most"] < truth * (1 + 1e-3)
+    (upper,) = certificate.claims
+    assert truth <= upper["at_most"] < truth * (1 + 1e-3)
     assert certificate.verify()[0]
     assert not certificate.with_claims([{"epsilon": epsilon, "at_most": truth * (1 - 1e-6)}]).verify()[0]
+    # The number need not be published: the curve is below, and nothing of this pair is a lower end of it.
+    assert curve.bounds(epsilon=epsilon)[1] < 0.98 * truth
+    for claim in ({"epsilon": epsilon, "at_least": 0.9 * truth}, {"order": 4.0, "at_least": 1.0}):
+        assert not certificate.with_claims([claim]).verify()[0]
+    divergence = curve.certify(order=4.0)
+    assert divergence.verify()[0]
+    ((about, above),) = (tuple(claim.items()) for claim in divergence.claims)
+    assert (about[1], above[0]) == (4.0, "at_most")
+    assert curve.renyi(4.0) <= above[1]
 
 
 def test_a_step_without_a_replaced_record_is_an_outcome_too():

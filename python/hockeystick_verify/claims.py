@@ -7,7 +7,17 @@ from typing import Any, cast
 
 from flint import arb, ctx
 
-from hockeystick_verify import allocation, checker, correlated, few_steps, lattice, moments, sensitivity
+from hockeystick_verify import (
+    allocation,
+    checker,
+    correlated,
+    few_steps,
+    lattice,
+    moments,
+    parts,
+    sensitivity,
+    tilted_allocation,
+)
 from hockeystick_verify.checker import (
     LARGEST_CLAIMS,
     NotProvenError,
@@ -41,6 +51,7 @@ LITTLE = 0.02
 METHODS = {
     "lattice": "spacing points first tilt outer_tilt left_tilt kinds",
     "allocation": "spacing terms rules",
+    "tilted_allocation": "tilt outer_tilt spacing terms rules",
     "chain": "splits one",
     "renyi": "order kinds",
     "moments": "rules",
@@ -48,7 +59,12 @@ METHODS = {
 }
 """Entries of the witness of each method besides "bits" and "method"; without one, that of `few_steps`."""
 
-OPTIONAL = {"allocation": "kinds", "renyi": "norm_units", "moments": "published"}
+OPTIONAL = {
+    "allocation": "kinds",
+    "tilted_allocation": "kinds",
+    "renyi": "norm_units",
+    "moments": "published",
+}
 """Entries that not all of these have."""
 
 
@@ -102,21 +118,21 @@ def chain(run: Object, direction: str, witness: Object, epsilons: list[arb]) -> 
         if sum(counts) != links:
             raise NotProvenError("V16: a chain must have a link for every record")
         splits.append(([number(part["epsilon"], "epsilon", -1e6, 1e6) for part in given], counts))
-    asked = [abs(part) for parts, _ in splits for part in parts]
-    if direction != "replace" and any(part < 0 for parts, _ in splits for part in parts):
+    asked = [abs(part) for shares, _ in splits for part in shares]
+    if direction != "replace" and any(part < 0 for shares, _ in splits for part in shares):
         raise NotProvenError("V16: parts below 0 need a curve of both orders")
-    if method_of(witness["one"]) not in ("lattice", "allocation"):
+    if method_of(witness["one"]) not in ("lattice", "allocation", "tilted_allocation"):
         raise RefusedError("in a chain, the curve of one record is proven on a lattice, or for dealt batches")
     terms = witness["one"].get("terms", 0)
     if isinstance(terms, int) and terms * len(asked) > LARGEST_CHAIN:
         raise RefusedError("the chains ask for more points of the line than are computed")
     curve = iter(enclose((one, direction, witness["one"], [float(each) for each in asked])))
     found = []
-    for epsilon, (parts, counts) in zip(epsilons, splits, strict=True):
-        total, after = arb(0), sum((p * n for p, n in zip(parts, counts, strict=True)), arb(0))
+    for epsilon, (shares, counts) in zip(epsilons, splits, strict=True):
+        total, after = arb(0), sum((p * n for p, n in zip(shares, counts, strict=True)), arb(0))
         if not after <= epsilon:
             raise NotProvenError("V16: the parts of a chain must sum to epsilon at most")
-        for part, count in zip(parts, counts, strict=True):
+        for part, count in zip(shares, counts, strict=True):
             delta = next(curve).max(1 - abs(part).exp()).max(arb(0)).min(arb(1))
             if part < 0:
                 delta = 1 - part.exp() + part.exp() * delta
@@ -159,7 +175,7 @@ def enclose(job: Job, sums: Any = checker.serial_sums) -> list[arb]:
     name, method, epsilons = f"witness of {direction!r}", method_of(witness), [arb(e) for e in given]
     try:
         equal = plain(run)
-        is_bound = sensitivity.is_bounded_only(equal)
+        is_bound = sensitivity.is_bounded_only(equal) or parts.is_counted(equal)
         if method is None:
             curve = few_steps.enclose(equal, direction, witness, epsilons, sums)
             return [arb(0).union(delta) for delta in curve] if is_bound else curve
@@ -170,7 +186,7 @@ def enclose(job: Job, sums: Any = checker.serial_sums) -> list[arb]:
         ctx.prec = whole(found["bits"], "bits", 64, 4096)
         prove = {
             "lattice": lattice.enclose, "allocation": allocation.enclose, "chain": chain, "renyi": by_renyi,
-            "bins": correlated.enclose,
+            "bins": correlated.enclose, "tilted_allocation": tilted_allocation.enclose,
         }[method]  # fmt: skip
         curve = prove(equal, direction, found, epsilons)
         return [arb(0).union(delta) for delta in curve] if is_bound else curve

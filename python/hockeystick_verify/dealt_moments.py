@@ -67,14 +67,15 @@ def epochs_of_step(
     if step["mechanism"].get("name") != "laplace":
         found = []
         for epoch in allocation.epochs_of_step(step, count):
-            patterns = [(weight, [_of_allocation(a) for a in each]) for weight, each in epoch.patterns]
+            patterns = [(weight, [of_allocation(a) for a in each]) for weight, each in epoch.patterns]
             found.append((patterns, epoch.epochs))
         return found
     dealt = dealt_lattice.epochs_of_step(step, count, direction)
     return [([(arb(1), [_of_blocks(each)])], many) for each, many in dealt]
 
 
-def _of_allocation(dealt: Allocation) -> Epoch:
+def of_allocation(dealt: Allocation) -> Epoch:
+    """Return the batches of an allocation with Gaussian noise."""
     found = [Batches(dealt.batches, dealt.variance)]
     if dealt.others:
         still = dealt.variance_of_others.is_zero()

@@ -27,7 +27,7 @@ from hockeystick_verify.checker import (
     unit_of,
 )
 from hockeystick_verify.dealt_lattice import is_dealt
-from hockeystick_verify.parts import Atom, Part, above, mirrored, steps_in_parts
+from hockeystick_verify.parts import Atom, Part, above, is_counted, mirrored, steps_in_parts
 from hockeystick_verify.variants import refuse_alike
 
 LARGEST_WORK = 10**8
@@ -202,8 +202,10 @@ def work_of(part: Part) -> int:
 
 
 def is_bound(run: Object) -> bool:
-    """Whether the pair of a run is not known to be attained, as dealt batches of groups are in it."""
-    return any(is_dealt(step) and dealt_moments.is_bound(step) for step, _ in steps_of(run, "adjacency"))
+    """Whether the pair of a run is not known to be attained: dealt groups, and replaced records by number."""
+    return is_counted(run) or any(
+        is_dealt(step) and dealt_moments.is_bound(step) for step, _ in steps_of(run, "adjacency")
+    )
 
 
 def renyi(run: Object, direction: str, witness: Object, order: float, claims: int = 1) -> arb:

@@ -284,6 +284,18 @@ def counted(scale: arb, law: Law) -> Step:
     return found
 
 
+def is_counted(run: object) -> bool:
+    """Whether the pair of some step publishes how many replaced records are in a batch, which is a bound."""
+    run = fields(run, "run", "adjacency steps")
+    for step, _ in steps_of(run, "adjacency"):
+        replaced = step.get("adjacency", run["adjacency"]) == "replace"
+        fixed = step["sampling"].get("name") == "without_replacement" and not is_clipped(step)
+        gaussian = step["mechanism"].get("name") not in ("laplace", "randomized_response")
+        if replaced and fixed and gaussian and step["group"].get("size", 1) > LARGEST_JOINED_GROUP:
+            return True
+    return False
+
+
 def noise_of(mechanism: Object, members: Members) -> tuple[str, arb]:
     """Return the noise of a step, "gaussian", "laplace" or "randomized_response", and its parameter."""
     name = mechanism.get("name")

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from hockeystick._curves.tilted_witness import tilted_witness
 from hockeystick._curves.witness import ANGLES, LARGEST_ANGLE, NODE, Kind, Outputs, smallest
 from hockeystick._extras import needed
 from hockeystick.errors import UnsupportedError
@@ -20,6 +21,9 @@ TOLERANCES = (1e-9, 1e-6, 1e-4)
 MOST_WORK = 3.0e7
 MOST_TERMS = 10**5
 """Most points of the line that the checker computes."""
+FAR_IN_THE_TAIL = -70.0
+"""Logarithm of the delta below which the line near the saddle point is tried first; above, it is the second
+way, as the other one serves both directions."""
 HALF = -0.5
 """The line Re z = -1/2."""
 LOST = 30.0
@@ -27,19 +31,24 @@ LOST = 30.0
 
 
 def allocation_witness(
-    run: dict[str, Any], direction: str, epsilon: float, log_delta: float
+    run: dict[str, Any], direction: str, epsilon: float, log_delta: float, *, for_both: bool = False
 ) -> dict[str, Any]:
-    """Return a witness; it is one for both directions, but of runs with steps in both.
+    """Return a witness of a line; that of Re z = -1/2 serves both directions, but of runs with steps in both.
+
+    It is that line, and no other, where it has to serve both.
 
     Raises
     ------
     UnsupportedError
         If the checker would take too long.
     """
+    is_far = log_delta < FAR_IN_THE_TAIL and not for_both
+    ways = (tilted_witness, _witness) if is_far else (_witness, tilted_witness)
     for tolerance in TOLERANCES:
-        found = _witness(run, direction, epsilon, log_delta, tolerance)
-        if found is not None:
-            return found
+        for way in ways[:1] if for_both else ways:
+            found = way(run, direction, epsilon, log_delta, tolerance)
+            if found is not None:
+                return found
     raise UnsupportedError("the checker would need more than a minute or two for this claim")
 
 

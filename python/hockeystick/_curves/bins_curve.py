@@ -273,6 +273,8 @@ class BinsCurve(CurveAnswers):
         *,
         epsilon: float | None = None,
         delta: float | None = None,
+        order: float | None = None,
+        alpha: float | None = None,
         progress: Report | bool | None = None,
         processes: int = 1,
     ) -> Certificate:
@@ -284,6 +286,8 @@ class BinsCurve(CurveAnswers):
             Finite and at least zero: certifies delta there.
         delta : float, optional
             In (0, 1): certifies epsilon there. Give exactly one of the two.
+        order, alpha : float, optional
+            Refused: they are what other curves certify a Rényi divergence and the trade-off function by.
         progress : bool or callable, optional
             True for a bar, or a function of how many of a hundred parts of the work are done, and of 100.
         processes : int, optional
@@ -298,7 +302,7 @@ class BinsCurve(CurveAnswers):
         Raises
         ------
         UnsupportedError
-            If the checker would need more than a minute or two.
+            If the checker would need more than a minute or two; for `order` and `alpha`, with the reason.
         ValueError
             If the argument is out of range.
         TypeError
@@ -315,6 +319,11 @@ class BinsCurve(CurveAnswers):
         >>> certificate.run["steps"][0]["sampling"], len(certificate.claims)
         ({'name': 'fixed_bins', 'batches': 2}, 2)
         """
+        if [epsilon, delta, order, alpha].count(None) != 3:
+            raise TypeError("give exactly one of delta and epsilon")
+        for name, value in (("order", order), ("alpha", alpha)):
+            if value is not None:
+                raise UnsupportedError(_NOT_CERTIFIED[name].format(value=value))
         noise = self._mechanism.noise_multiplier
         assert noise is not None
         if not 1e-3 <= noise <= 1e9 or self._steps == 0:
@@ -374,6 +383,20 @@ class BinsCurve(CurveAnswers):
             self._lines = np.exp(epsilons), deltas
         return self._lines
 
+
+_NOT_CERTIFIED = {
+    "order": (
+        "certify(order={value}) of random bins under correlated noise: moments of the likelihood ratio above "
+        "the first are not known, so that no Rényi divergence is proven. Certify order of the curve with "
+        "sampling=FixedOrder(batches) and the same noise, an upper bound that uses no draw; or give epsilon "
+        "or delta"
+    ),
+    "alpha": (
+        "certify(alpha={value}) of random bins under correlated noise: give epsilon, and take a line of the "
+        "trade-off function from the delta that is proven, max(1 - delta - exp(epsilon) * alpha, "
+        "exp(-epsilon) * (1 - delta - alpha))"
+    ),
+}
 
 _COMPOSITION = (
     "compositions of random bins under correlated noise with other runs are not known: the record stays in "

@@ -18,8 +18,9 @@ from hockeystick._curves.described_correlated import has_correlated_noise, in_pl
 from hockeystick._curves.described_run import DEALT, described, described_parts, directions, laws, method_of
 from hockeystick._curves.large_groups import Proof, witness_on_a_line
 from hockeystick._curves.lattice_witness import LatticeWitness
-from hockeystick._curves.norm_units import in_units, units_of
+from hockeystick._curves.norm_units import has_tiny_shifts, in_units, units_of
 from hockeystick._curves.renyi_proofs import proofs_of_renyi
+from hockeystick._curves.saddle_estimates import estimated, root
 from hockeystick._curves.shared_work import FIRST, shared_work, stage
 from hockeystick._curves.witness import MOST_WORK
 from hockeystick._extras import needed
@@ -43,9 +44,6 @@ at both: its errors, relative to delta, grow by about e to this. Otherwise the u
 DELICATE = 1e-60
 """The delta below which a witness on a line is checked before it is handed out: of 4,998 random runs four had
 claims that theirs did not imply, three of them about a smaller delta and one about an epsilon of 0."""
-TINY_SHIFT = 2.0**-9
-"""The shift of a sampled step, in units of the noise, below which a witness on a line is checked too: most
-for shifts below a thousandth were too coarse."""
 MOST_ABOVE, MOST_DIGITS = 2.0, 0.02
 """How many times larger than the answer a proven bound on delta may be; or by which part of its digits, where
 that is more: far in the tail epsilon hardly changes by it."""
@@ -53,6 +51,8 @@ MOST_MORE = 0.05
 """By which part of itself, and by how much besides, a claimed epsilon may be above the answer."""
 LESS = 1e-3
 """Or the answer for an epsilon that is less by this part: next to the largest loss delta falls that fast."""
+ROUGH = 0.01
+"""Part of a delta from which on a proven interval is wide."""
 OF_WITNESS, OF_CLAIMS = 0.3, 0.1
 """Parts of the work that witnesses are, and claims after the first proof, roughly: for the bar alone."""
 FURTHER = (1.001, 1.05, 1.5, 3.0, 10.0)
@@ -155,7 +155,7 @@ def _certificate(
                 if found.is_proven():
                     return found.certificate
             left *= 1.0 - FIRST
-            if _has_tiny_shifts(run):  # others of these would take as long to fail
+            if has_tiny_shifts(run):  # others of these would take as long to fail
                 break
         _require_a_lattice(run)
         method = "rounded" if rough else "lattice"
@@ -201,16 +201,6 @@ def _are_delicate(claims: list[Claim]) -> bool:
         claim["epsilon"] == 0.0 or claim.get("at_most", claim.get("at_least", 0.0)) < DELICATE
         for claim in claims
     )
-
-
-def _has_tiny_shifts(run: dict[str, Any]) -> bool:
-    """Whether a record moves the sum of some sampled batch by next to nothing."""
-    for step in run["steps"]:
-        noise = step["mechanism"].get("noise_multiplier", 0.0)
-        norms = [norm for norm in step["group"].get("norms", [1.0]) if norm > 0.0]
-        if step["sampling"]["name"] != "full_batch" and norms and min(norms) < TINY_SHIFT * noise:
-            return True
-    return False
 
 
 def _method(curve: Curve, run: dict[str, Any], epsilon: float | None, delta: float | None) -> str:
@@ -310,7 +300,7 @@ def _on_a_line(
         if sharp and low > further and (high - low) * tilts[1] < NEAR:
             claims.append({"epsilon": low - further, "at_least": level})
     changed = any({"largest_shifts", "norm_units"} & set(witness) for witness in witnesses.values())
-    is_delicate = changed or has_correlated_noise(run) or _has_tiny_shifts(run) or _are_delicate(claims)
+    is_delicate = changed or has_correlated_noise(run) or has_tiny_shifts(run) or _are_delicate(claims)
     return _OnALine(_document(run, claims, witnesses), is_delicate)
 
 
@@ -347,7 +337,8 @@ class _Enclosures:
                 if method == "allocation":
                     self.witnesses[direction] = allocation_witness(plain, direction, epsilon, floor)
                 elif method == "bins":
-                    self.witnesses[direction] = bins_witness(plain, direction, epsilon, floor)
+                    pairs = len(directions(run))
+                    self.witnesses[direction] = bins_witness(plain, direction, epsilon, floor, pairs=pairs)
                 elif method == "rounded":
                     at = (epsilon, max(level, 1e-300))
                     proof = _line_of(in_plain_steps(run), direction, at, TOLERANCES[2])
@@ -363,6 +354,14 @@ class _Enclosures:
                     self.witnesses[direction] = found | {"published": True}
         except self.checker.RefusedError as error:
             raise UnsupportedError(f"the checker does not cover this run: {error}") from None
+
+    def renew(self, epsilon: float, level: float) -> None:
+        """Make the witnesses of dealt batches anew whose intervals at an epsilon are wide."""
+        plain = needed("hockeystick_verify.variants", "verify").plain(self.run)
+        for way, witness in self.witnesses.items():
+            (delta,) = self.checker.enclose((self.run, way, witness, [epsilon]))
+            if not delta.rad() < ROUGH * level:
+                self.witnesses[way] = allocation_witness(plain, way, epsilon, math.log(level))
 
     def bounds(self, epsilons: list[float]) -> list[tuple[float, float]]:
         """Return the ends of the proven intervals."""
@@ -380,6 +379,16 @@ class _Enclosures:
         return [(max(0.0, each.lower), min(1.0, each.upper)) for each in found]
 
 
+def _is_sharp(curve: Curve, run: dict[str, Any], method: str) -> bool:
+    """Whether what a method proves has a lower end that says something of the run."""
+    if method == "allocation":
+        return _is_tight(curve)
+    if method == "bins":  # what a part of an epoch reveals is bounded by the whole one
+        return all(step["count"] % step["sampling"]["batches"] == 0 for step in run["steps"])
+    is_dealt = any(step["sampling"]["name"] in DEALT for step in run["steps"])
+    return method in ("lattice", "rounded") and not is_dealt
+
+
 def _by_the_checker(
     curve: Curve, run: dict[str, Any], method: str, epsilon: float | None, delta: float | None
 ) -> Certificate:
@@ -387,15 +396,15 @@ def _by_the_checker(
 
     The certificate is about the run as it is described: the numbers of the claims come from the checker.
     """
-    low, high, _, level = _asked(curve, epsilon, delta)
-    with stage(0.0, OF_WITNESS):
-        enclosures = _Enclosures(curve, run, method, (low, high), level)
-    is_dealt = any(step["sampling"]["name"] in DEALT for step in run["steps"])
-    sharp = method in ("lattice", "rounded") and not is_dealt
+    low, high, least, level = _asked(curve, epsilon, delta)
+    floor, guess, least_known = level, None, low
     if method == "allocation":
-        sharp = _is_tight(curve)
-    if method == "bins":  # what a part of an epoch reveals is bounded by the whole one
-        sharp = all(step["count"] % step["sampling"]["batches"] == 0 for step in run["steps"])
+        plain = needed("hockeystick_verify.variants", "verify").plain(run)
+        guess = estimated(plain, directions(run), (low, high), (least, level))
+        low, high, floor = guess or (low, high, level)
+    with stage(0.0, OF_WITNESS):
+        enclosures = _Enclosures(curve, run, method, (low, high), floor)
+    sharp = _is_sharp(curve, run, method)
     if epsilon is not None:
         with stage(OF_WITNESS, 1.0):
             ((lower, upper),) = enclosures.bounds([high])
@@ -409,6 +418,8 @@ def _by_the_checker(
             claims.append({"epsilon": high, "at_least": lower})
         return _document(run, claims, enclosures.witnesses)
     with stage(OF_WITNESS, 1.0 - OF_CLAIMS):
+        if guess is not None:
+            low = high = root(enclosures.bounds, enclosures.renew, (least_known, high), level)
         ends = enclosures.bounds([high, high * (1 + 1e-6) + 1e-6, low])
     slope = max((math.log(ends[0][1]) - math.log(ends[1][1])) / (high * 1e-6 + 1e-6), 1e-3)
     more = max(math.log(ends[0][1] / level), 1e-12) / slope

@@ -133,7 +133,8 @@ class Chains:
             # Parts of epochs have long lines where much is asked for: those are proven on a lattice.
             with suppress(UnsupportedError):
                 way, single = next(iter(self._single.items()))
-                shared = allocation_witness(single, way, max(most.values()), min(levels.values()))
+                at = max(most.values()), min(levels.values())
+                shared = allocation_witness(single, way, *at, for_both=True)
                 return dict.fromkeys(self._single, shared)
         return {
             way: LatticeWitness(single, way, most[way], levels[way], least[way]).find()

@@ -19,6 +19,9 @@ SAME = 1e-9
 """Norms closer than this to multiples, relative to the largest, are meant to be such."""
 DIGITS = 52
 """Bits of a double: a multiple has those of the unit, and those of how many times it is taken."""
+TINY_SHIFT = 2.0**-9
+"""The shift of a sampled step, in units of the noise, below which a witness on a line is checked too: most
+for shifts below a thousandth were too coarse."""
 
 
 class Units(NamedTuple):
@@ -90,3 +93,13 @@ def in_units(run: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return the run with norms rounded up to multiples, if they are rounded, and the entry of a witness."""
     units = units_of(run)
     return with_units(run, units), {} if units is None else {"norm_units": [units.down, units.up]}
+
+
+def has_tiny_shifts(run: dict[str, Any]) -> bool:
+    """Whether a record moves the sum of some sampled batch by next to nothing."""
+    for step in run["steps"]:
+        noise = step["mechanism"].get("noise_multiplier", 0.0)
+        norms = [norm for norm in step["group"].get("norms", [1.0]) if norm > 0.0]
+        if step["sampling"]["name"] != "full_batch" and norms and min(norms) < TINY_SHIFT * noise:
+            return True
+    return False

@@ -43,6 +43,7 @@ from hockeystick.accountants._history import (
     merged,
 )
 from hockeystick.accountants._interface import Accountant
+from hockeystick.accountants._renyi_certifying import CertifiesRenyiBounds
 from hockeystick.accountants._repeating import repeatable
 from hockeystick.errors import OptimalOrderWarning
 from hockeystick.renyi._calibration import CONVERSIONS
@@ -54,7 +55,7 @@ ORDERS_OF_MIXED = np.minimum(1.0 + np.geomspace(1e-4, LARGEST_ORDER - 1.0, 600),
 """Orders for steps of different numbers of batches; the best real one gives about a ten thousandth less."""
 
 
-class RenyiGroupAccountant(Accountant):
+class RenyiGroupAccountant(CertifiesRenyiBounds, Accountant):
     """Privacy of a run for a group of records, by Rényi divergences.
 
     Steps of DP-SGD, or of any mechanism and sampling scheme of `hockeystick.renyi.group_rdp`, in one run too.
