@@ -108,6 +108,13 @@ def test_discrete_gaussian_noise_of_a_large_scale_is_nearly_continuous():
         assert discrete == pytest.approx(continuous, rel=1e-3)
 
 
+@pytest.mark.parametrize("sigma", [10.0, 1335.0])
+def test_many_releases_of_discrete_gaussian_noise_are_nearly_continuous(sigma):
+    discrete = exact().compose(event("DiscreteGaussian", sigma, 1.0, 1), 30).get_epsilon(1e-5)
+    continuous = exact().compose(gaussian(sigma), 30).get_epsilon(1e-5)
+    assert discrete == pytest.approx(continuous, rel=5e-3)
+
+
 @pytest.mark.parametrize(("epsilon", "delta"), [(0.5, 0.0), (0.1, 1e-6), (2.0, 1e-3)])
 @pytest.mark.parametrize("times", [1, 4, 30])
 def test_an_epsilon_delta_guarantee_composes_as_its_worst_mechanism(epsilon, delta, times):

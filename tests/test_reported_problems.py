@@ -131,7 +131,7 @@ print(dpa.calibrate_dp_mechanism(ExactAccountant, releases, 0.01, 1e-5))
 
 
 @pytest.mark.opacus
-@pytest.mark.parametrize("releases", [1, 30])
+@pytest.mark.parametrize("releases", [1, 8])
 def test_a_small_target_for_discrete_noise(releases):
     """dpsynth 71: the same calibration for the discrete Gaussian noise of that library."""
     done = subprocess.run(
@@ -141,9 +141,9 @@ def test_a_small_target_for_discrete_noise(releases):
         check=True,
         timeout=600,
     )
-    # Noise of such a size is nearly continuous, and several releases have an upper bound that is not close.
+    # Noise of such a size is nearly continuous.
     continuous = hs.get_noise_multiplier(epsilon=0.01, delta=1e-5, sampling=hs.FullBatch(), steps=releases)
-    assert continuous * (1 - 1e-3) <= float(done.stdout) <= (1.001 if releases == 1 else 4.0) * continuous
+    assert continuous * (1 - 1e-3) <= float(done.stdout) <= 1.01 * continuous
 
 
 @pytest.mark.opacus

@@ -15,7 +15,7 @@ from multiprocessing import get_context
 from pathlib import Path
 
 from benches.experiments import page, shuffle
-from benches.experiments.effort import FULL, SHORT, Effort
+from benches.experiments.effort import FULL, LONG, SHORT, Effort
 from benches.experiments.papers import PAPERS, redraw, run_one
 from benches.experiments.store import FOLDER, Store
 
@@ -31,7 +31,9 @@ def main() -> None:
         "--jobs", type=int, default=os.cpu_count(), help="processes; one per processor by default"
     )
     parser.add_argument("--store", type=Path, default=FOLDER, help="folder of the trainings that are done")
-    parser.add_argument("--short", action="store_true", help="a short version, in minutes")
+    efforts = parser.add_mutually_exclusive_group()
+    efforts.add_argument("--short", action="store_true", help="a short version, in minutes")
+    efforts.add_argument("--long", action="store_true", help="LeNet-5 with all batch sizes, an hour more")
     parser.add_argument(
         "--redraw", action="store_true", help="the pictures of stored numbers alone, without any training"
     )
@@ -46,7 +48,7 @@ def main() -> None:
     run(
         options.papers or PAPERS,
         options.output,
-        SHORT if options.short else FULL,
+        SHORT if options.short else LONG if options.long else FULL,
         options.jobs,
         Store(options.store),
     )
