@@ -121,6 +121,7 @@ impl Add for Positive {
 impl Mul for Positive {
     type Output = Self;
 
+    #[expect(clippy::suspicious_arithmetic_impl, reason = "the logarithm of a product is a sum")]
     fn mul(self, other: Self) -> Self {
         Self(self.0 + other.0)
     }
@@ -129,6 +130,7 @@ impl Mul for Positive {
 impl Mul<f64> for Positive {
     type Output = Self;
 
+    #[expect(clippy::suspicious_arithmetic_impl, reason = "the logarithm of a product is a sum")]
     fn mul(self, factor: f64) -> Self {
         Self(self.0 + factor.ln())
     }
