@@ -9,6 +9,8 @@ use std::sync::Arc;
 /// A Gaussian curve by 200 tangents, whose losses are on no lattice that is known: eight of them are nearly a Gaussian curve.
 #[test]
 fn atoms_on_no_lattice_have_narrow_intervals() {
+    // scipy: brentq(lambda e: ndtr(m/2 - e/m) - exp(e)*ndtr(-m/2 - e/m) - 1e-3, 0.1, 2), m = 0.1*sqrt(8)
+    const EPSILON: f64 = 0.685_602_3;
     let one = TradeoffCurve::gaussian(0.1).unwrap();
     let alpha: Vec<f64> = (0..=200)
         .map(|i| 1.0 / (1.0 + (0.15 * f64::from(100 - i)).exp()))
@@ -19,8 +21,6 @@ fn atoms_on_no_lattice_have_narrow_intervals() {
     let product = vec![(Factor::Polygon(Arc::new(polygon)), 8)];
     let composed = Composed::new(vec![product], false).unwrap();
     let found = composed.epsilon(1e-3).unwrap().unwrap();
-    // scipy: brentq(lambda e: ndtr(m/2 - e/m) - exp(e)*ndtr(-m/2 - e/m) - 1e-3, 0.1, 2), m = 0.1*sqrt(8)
-    const EPSILON: f64 = 0.685_602_3;
     assert!(found.width() < 1e-3 * found.upper, "{found:?}");
     assert!((found.upper / EPSILON - 1.0).abs() < 1e-3, "{found:?}");
 }
