@@ -242,6 +242,30 @@ def test_beta_lies_above_every_line_of_the_curve_and_ends_at_zero(curve):
     assert np.max(1 - alpha - beta) <= curve.advantage() + 1e-3
 
 
+@pytest.mark.parametrize("order", [2500.0, 5000.0, 6000.0, 8000.0, 10_000.0])
+@pytest.mark.parametrize("adjacency", ["add_remove", "replace"])
+def test_divergences_of_large_orders_are_those_of_the_farthest_outputs(adjacency, order):
+    """In fixed batches q^a exp(a (a - 1) mu^2 / 2) is nearly all of the moment, and below it."""
+    drawn = hs.WithoutReplacement(64, 1000)
+    curve = hs.privacy_curve(noise_multiplier=2.0, sampling=drawn, steps=100, adjacency=adjacency)
+    least = 100 * (order / 2 + order / (order - 1) * np.log(0.064))
+    assert least <= curve.renyi(order) <= least * (1 + 1e-6)
+
+
+@pytest.mark.parametrize("group_size", [1, 4])
+def test_divergences_of_large_orders_are_close_in_capped_samples(group_size):
+    """The whole group joins a full sample, and pushes as many others out: twice its size, over the noise.
+
+    What the divergence lacks of that is the logarithm of one probability, whatever the order is.
+    """
+    capped = hs.Poisson(0.01, max_batch_size=20, dataset_size=1000)
+    curve = hs.privacy_curve(noise_multiplier=2.0, sampling=capped, steps=100, group_size=group_size)
+    orders = np.array([1234.5, 4000.0, 10_000.0])
+    rare = (orders * group_size**2 / 2 - curve.renyi(orders) / 100) * (orders - 1) / orders
+    assert np.all(rare > 0.0)
+    assert np.ptp(rare) < 1e-2
+
+
 def test_renyi_is_the_divergence_of_the_pair(curve, other):
     orders = np.array([1.5, 4.0, 16.0])
 

@@ -39,7 +39,8 @@ class CertifiesRenyiBounds:
         def get_delta(self, epsilon: float) -> float: ...
 
     @abstractmethod
-    def get_renyi(self, orders: Any) -> FloatOrFloats: ...
+    def get_renyi(self, orders: Any) -> FloatOrFloats:
+        """Rényi divergence of the recorded run, which `certify` certifies."""
 
     def certify(
         self,

@@ -17,11 +17,12 @@ use crate::loss::allocation::series::{power, product};
 use crate::special::log_space::{LogSum, log_add};
 use std::ops::{Add, Mul};
 
-/// Largest whole exponent that is a coefficient of a series; the next one takes four times as long (40 ms at this one).
+/// Largest whole exponent that is a coefficient of a series: 80 ms, and 250 ms for a thousand batches. Twice as large a one would take four
+/// times as long.
 const LARGEST_SERIES: usize = 1024;
 /// Largest exponent of the sum of all Y beside a dominating one for which the closed form is used.
 const LARGEST_REST: usize = 32;
-/// Largest exponent whose terms are added up one by one (1 ms).
+/// Largest exponent whose terms are added up one by one; one of 10⁴ takes 1.4 ms, and the time grows with the exponent.
 const LARGEST: f64 = 1e5;
 /// Rounding errors of a coefficient in units of the last place, for each of the n² operations that it is made of at most: n sums of n
 /// terms in Miller's recurrence, or squarings, which double the error before them and are fewer than n in all.
