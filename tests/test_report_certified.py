@@ -12,6 +12,7 @@ from report_pages import page, words
 import hockeystick as hs
 from hockeystick._rounding import rounded_down, rounded_up
 from hockeystick.accountants import GroupAccountant
+from hockeystick.plot._style import formula
 
 RUN = {"noise_multiplier": 1.0, "sample_rate": 0.01, "steps": 1000}
 CURVE = hs.privacy_curve(**RUN)
@@ -133,7 +134,7 @@ def test_pictures_show_the_proven_epsilon(cut, given, tmp_path, monkeypatch):
     monkeypatch.setattr("hockeystick.reporting._html._picture", picture)
     page(CUT, tmp_path, certified=True)
     upper = rounded_up(ends_of(cut)[1])
-    assert f"({upper}, 1e-05)" in drawn
+    assert rf"({upper}, ${formula(DELTA)}$)" in drawn
     assert upper in drawn
     assert rounded_up(CUT.epsilon(DELTA)) not in " ".join(drawn)
 
