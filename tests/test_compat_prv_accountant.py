@@ -138,6 +138,20 @@ def test_means_of_losses_are_not_asked_for():
     assert 40.0 < lower <= upper < 43.0
 
 
+def test_a_rate_of_an_eighth_is_answered():
+    # microsoft/prv_accountant 36, the run that opens it.
+    accountant = DPSGDAccountant(
+        noise_multiplier=0.8, sampling_probability=0.125, eps_error=0.1, delta_error=1e-10, max_steps=1000
+    )
+    lower, estimate, upper = accountant.compute_epsilon(delta=1e-6, num_steps=1000)
+    run = {"noise_multiplier": 0.8, "sample_rate": 0.125, "steps": 1000}
+    orders = np.arange(1.01, 10.0, 0.01)
+    by_orders = hs.kernels.rdp_to_epsilon(orders, hs.privacy_curve(**run).renyi(orders), 1e-6)
+    assert 30.0 < lower <= estimate <= upper < by_orders
+    assert upper - lower < 1e-6 * upper
+    assert lower <= hs.get_epsilon(delta=1e-6, **run) <= upper * (1.0 + 1e-12)
+
+
 def test_runs_with_a_large_epsilon_are_answered():
     # microsoft/prv_accountant 42.
     step = PoissonSubsampledGaussianMechanism(sampling_probability=0.2, noise_multiplier=1.0)
