@@ -220,7 +220,7 @@ impl Suitability {
 /// the probability that no member of the group is in the batch. Where that never happens in all steps, the transform of such runs is below
 /// all errors, and what is left decays no sooner than that of all runs.
 pub(crate) fn is_promising(segments: &[Segment]) -> bool {
-    let common = |segment: &Segment| segment.steps * segment.loss.usual_loss().unwrap_or(0.0);
+    let common = |segment: &Segment| segment.steps * segment.loss.common_loss().unwrap_or(0.0);
     segments.iter().map(common).sum::<f64>() > LOG_NEGLIGIBLE
 }
 

@@ -200,7 +200,7 @@ impl PrivacyLoss for GaussianLoss {
         }
     }
 
-    fn usual_loss(&self) -> Option<f64> {
+    fn common_loss(&self) -> Option<f64> {
         self.split().map(|_| 0.0)
     }
 
@@ -377,7 +377,7 @@ mod tests {
         // Steeper than any tilt in use: the atom stays what it is.
         assert!((near.moments(1e150, 0.0).log_moment.upper() - 0.2f64.ln()).abs() < 1e-14);
         let single = GaussianLoss::new(vec![0.0], vec![1.7]);
-        assert_eq!((single.single_gaussian(), single.usual_loss()), (Some(1.7), None));
+        assert_eq!((single.single_gaussian(), single.common_loss()), (Some(1.7), None));
     }
 
     /// P(|N(0, 1)| > 9.6) = 8e-22, so that what lies beyond both ends of a sweep is at most that.

@@ -136,16 +136,16 @@ pub trait PrivacyLoss: Debug + Send + Sync {
     }
 
     /// The loss that nearly every output has if members of the group are rarely in a batch; `None` if there is no such loss.
-    fn usual_loss(&self) -> Option<f64> {
+    fn common_loss(&self) -> Option<f64> {
         None
     }
 
-    /// How losses around the usual one are separated from those above `level`, within about `width` of it.
+    /// How losses around the common one are separated from those above `level`, within about `width` of it.
     fn separation(&self, _level: f64, _width: f64) -> Option<Separation> {
         None
     }
 
-    /// The losses around the usual one, as a law of mass below 1, without outputs more than `reach` widths of a gate above it: they have
+    /// The losses around the common one, as a law of mass below 1, without outputs more than `reach` widths of a gate above it: they have
     /// a probability of at most Φ(−`reach`), and moments of high orders would consist of them.
     fn near_part(&self, _separation: Separation, _reach: f64) -> Option<StepLoss> {
         None

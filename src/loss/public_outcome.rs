@@ -8,7 +8,7 @@
 //! With M_i(z) = E[e^{zℓ}] of the i-th loss, M(z) = Σ w_i M_i(z). Tilted by e^{cℓ} the step is of kind i with probability
 //! p_i = w_i M_i(c)/M(c), and its characteristic function is Σ p_i φ_i(y).
 //!
-//! The losses around the usual one and the larger ones are those of all parts, whose gates are at one place ([`gates`]).
+//! The losses around the common one and the larger ones are those of all parts, whose gates are at one place ([`gates`]).
 
 mod gates;
 mod weights;
@@ -285,8 +285,8 @@ impl PrivacyLoss for PublicOutcomeLoss {
             .try_fold(0.0, |widest: f64, part| Some(widest.max(part.1.widest_distance()?)))
     }
 
-    fn usual_loss(&self) -> Option<f64> {
-        self.gates().map(|gates| gates.usual_loss)
+    fn common_loss(&self) -> Option<f64> {
+        self.gates().map(|gates| gates.common_loss)
     }
 
     fn separation(&self, level: f64, width: f64) -> Option<Separation> {

@@ -144,8 +144,8 @@ mod tests {
     #[test]
     fn the_gate_opens_where_the_loss_is_the_level() {
         let loss = mixture(1, 0.01, 1.0, Direction::Remove);
-        let usual = loss.usual_loss().unwrap();
-        assert!((usual - 0.99f64.ln()).abs() < 1e-15);
+        let common = loss.common_loss().unwrap();
+        assert!((common - 0.99f64.ln()).abs() < 1e-15);
         let Some(Separation::Gate(gate)) = loss.separation(1.0, 0.2) else {
             panic!()
         };

@@ -248,7 +248,7 @@ impl PrivacyLoss for SmoothLoss {
         Some(self.pieces.iter().map(Piece::widest_distance).fold(0.0, f64::max))
     }
 
-    fn usual_loss(&self) -> Option<f64> {
+    fn common_loss(&self) -> Option<f64> {
         let first = self.pieces.first().filter(|piece| piece.in_p)?;
         if first.start.is_finite() || first.in_q {
             return Some(0.0);

@@ -76,7 +76,7 @@ impl Way {
     fn new(segments: &[Segment], epsilon: f64) -> Option<Self> {
         let common: Vec<f64> = segments
             .iter()
-            .map(|segment| segment.loss.usual_loss())
+            .map(|segment| segment.loss.common_loss())
             .collect::<Option<_>>()?;
         let sum: f64 = common.iter().zip(segments).map(|(loss, s)| loss * s.steps).sum();
         Some(Self {

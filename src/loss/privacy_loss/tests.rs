@@ -208,8 +208,8 @@ fn truncated_losses_lack_the_mass_that_is_said() {
 fn near_and_far_losses_make_up_the_whole() {
     let mut separated = 0;
     for (name, mut loss) in all_kinds() {
-        let Some(usual) = loss.usual_loss() else { continue };
-        let Some(separation) = loss.separation(usual + 0.3, 0.05) else {
+        let Some(common) = loss.common_loss() else { continue };
+        let Some(separation) = loss.separation(common + 0.3, 0.05) else {
             continue;
         };
         separated += 1;

@@ -1,4 +1,4 @@
-//! One gate for all parts of a step with a public outcome, which separates the losses around the usual one from larger ones.
+//! One gate for all parts of a step with a public outcome, which separates the losses around the common one from larger ones.
 //!
 //! The i-th part has outputs x_i of its own, so that a gate ([`crate::loss::gate`]) has to mean an output of each. The outputs t of one
 //! part, the reference, stand for all: a gate at t is one at a_i + b_i t in part i, and b_i times as wide. As the maps are the same for
@@ -6,16 +6,16 @@
 //! maps are. They are chosen such that two losses ([`LEVELS`]) have one place in all parts, so that a gate separates about the same
 //! losses in each: in fixed batches, where the members that are there are published, all losses have one place.
 //!
-//! A part without losses is near as a whole, and one that is rarely as little as the usual loss is far as a whole.
+//! A part without losses is near as a whole, and one that is rarely as little as the common loss is far as a whole.
 
 use crate::loss::gate::{Gate, Separation};
 use crate::loss::privacy_loss::StepLoss;
 
-/// Losses above the usual one that have one place in all parts. Gates are tried at fractions of ε, which is between them or a few times
+/// Losses above the common one that have one place in all parts. Gates are tried at fractions of ε, which is between them or a few times
 /// larger: the maps of different pairs disagree by less there than a gate is wide.
 const LEVELS: [f64; 2] = [0.03, 1.0];
 /// Largest distance of two components in the reference, in standard deviations of the noise. Beyond it nearly every output shows whether a
-/// member is in the batch, the losses around the usual one are an atom, and grids serve better. Measured for δ(0) of three
+/// member is in the batch, the losses around the common one are an atom, and grids serve better. Measured for δ(0) of three
 /// steps on truncated samples: at a distance of 4 it has seven digits in 0.07 s with gates, and five in 0.9 s without; at a distance of 5
 /// it has six digits without gates, and none with them.
 const LARGEST_DISTANCE: f64 = 4.5;
@@ -47,7 +47,7 @@ impl Map {
 pub(super) enum Place {
     /// It has no loss, and is near.
     Near,
-    /// It is far: nothing is known of outputs with the usual loss.
+    /// It is far: nothing is known of outputs with the common loss.
     Far,
     /// It has a gate.
     Gated(Map),
@@ -59,8 +59,8 @@ pub(super) struct Gates {
     pub(super) places: Vec<Place>,
     /// The part whose outputs stand for all: of those with a gate the most probable one.
     reference: usize,
-    /// Its usual loss, that of the step.
-    pub(super) usual_loss: f64,
+    /// Its common loss, that of the step.
+    pub(super) common_loss: f64,
 }
 
 impl Gates {
@@ -70,7 +70,7 @@ impl Gates {
         let has_gates = |&i: &usize| ends(&parts[i].1).is_some();
         let by_weight = |i: &usize, j: &usize| parts[*i].0.total_cmp(&parts[*j].0);
         let reference = (0..parts.len()).filter(has_gates).max_by(by_weight)?;
-        let usual_loss = parts[reference].1.usual_loss()?;
+        let common_loss = parts[reference].1.common_loss()?;
         (parts[reference].1.widest_distance()? <= LARGEST_DISTANCE).then_some(())?;
         let own = ends(&parts[reference].1)?;
         let place = |(_, loss): &(f64, StepLoss)| match ends(loss) {
@@ -90,7 +90,7 @@ impl Gates {
         Some(Self {
             places: parts.iter().map(place).collect::<Option<_>>()?,
             reference,
-            usual_loss,
+            common_loss,
         })
     }
 
@@ -117,15 +117,15 @@ impl Gates {
         Self {
             reference: left(&self.places[..self.reference]).len(),
             places: left(&self.places),
-            usual_loss: self.usual_loss,
+            common_loss: self.common_loss,
         }
     }
 }
 
-/// The gates of a part at both [`LEVELS`] above its usual loss, as wide as they may be; `None` where it has no such losses.
+/// The gates of a part at both [`LEVELS`] above its common loss, as wide as they may be; `None` where it has no such losses.
 fn ends(loss: &StepLoss) -> Option<[Gate; 2]> {
-    let usual = loss.usual_loss()?;
-    let at = |level: f64| loss.separation(usual + level, f64::INFINITY)?.gate();
+    let common = loss.common_loss()?;
+    let at = |level: f64| loss.separation(common + level, f64::INFINITY)?.gate();
     Some([at(LEVELS[0])?, at(LEVELS[1])?])
 }
 

@@ -339,14 +339,14 @@ fn rare_members_of_public_outcomes_are_split_like_those_of_known_ones() {
     }
 }
 
-/// Parts without losses are near as a whole, parts without the usual loss far, and the others have gates at one loss.
+/// Parts without losses are near as a whole, parts without the common loss far, and the others have gates at one loss.
 #[test]
 fn near_and_far_parts_have_the_probabilities_of_their_parts() {
     let nothing = StepLoss::gaussians(vec![0.0], vec![0.0]);
     let weights = [0.5f64, 0.3, 0.15, 0.05].map(f64::ln);
     let losses = [replaced(0.01, 2.0), replaced(0.01, 3.0), nothing, StepLoss::shift(1.5)];
     let loss = StepLoss::public_outcome(weights.into_iter().zip(losses).collect());
-    assert_eq!(loss.usual_loss(), Some(0.0));
+    assert_eq!(loss.common_loss(), Some(0.0));
     let separation = loss.separation(0.8, 0.1).unwrap();
     let mass = |part: Option<StepLoss>| part.unwrap().moments(0.0, -30.0).log_moment.value.exp();
     let [mut far, mut near] = [0.05, 0.15];
