@@ -82,7 +82,8 @@ pub(crate) struct Query {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Found {
     pub(crate) interval: Interval,
-    /// Whether the upper bound on log δ at the upper end is below its value by the margin of the query, and no wider than that.
+    /// Whether the upper bound on log δ at the upper end is below its value by the margin of the query, and some enclosure on the way was no
+    /// wider than that.
     pub(crate) has_margin: bool,
 }
 
@@ -108,7 +109,7 @@ pub(crate) fn epsilon(curve: impl FnMut(f64, &Accuracy) -> Enclosure, query: &Qu
         query,
         slope: query.start.slope.max(TINY),
         attainable_width: WIDTHS.0,
-        width_at_upper: f64::INFINITY,
+        narrowest: f64::INFINITY,
         is_contradicted: false,
         found: Interval {
             lower: 0.0,
@@ -154,8 +155,8 @@ struct Search<'a, C> {
     slope: f64,
     /// The width that the curve can attain, so that what failed once is not asked for again.
     attainable_width: f64,
-    /// Width of the enclosure at the upper end.
-    width_at_upper: f64,
+    /// Width of the narrowest enclosure so far, but for that at 0.
+    narrowest: f64,
     is_contradicted: bool,
     /// The ε certified so far: δ is too large at the lower one and small enough at the upper one.
     found: Interval,
@@ -179,6 +180,9 @@ impl<C: FnMut(f64, &Accuracy) -> Enclosure> Search<'_, C> {
         };
         let found = (self.curve)(epsilon, &accuracy);
         self.is_contradicted |= found.certified().is_err();
+        if epsilon > 0.0 {
+            self.narrowest = self.narrowest.min(found.width());
+        }
         // What a rough question did not attain says nothing of the final ones, which grids are made finer for.
         if roughness == 1.0 && found.width().is_finite() && !accuracy.is_met(found) {
             let (factor, limit) = RELAXATION;
@@ -317,16 +321,10 @@ impl<C: FnMut(f64, &Accuracy) -> Enclosure> Search<'_, C> {
             }
         };
         let (reach, known) = (first(found.log_upper + margin - log_delta), self.found.upper);
-        let is_safe = |search: &mut Self, epsilon: f64| {
-            let there = search.ask_at(epsilon, 1.0);
-            let is_safe = there.log_upper <= log_delta - margin;
-            if is_safe {
-                search.width_at_upper = there.width();
-            }
-            is_safe
-        };
+        let is_safe =
+            |search: &mut Self, epsilon: f64| search.ask_at(epsilon, 1.0).log_upper <= log_delta - margin;
         self.found.upper = self.step_out(centre, reach, known, is_safe);
-        let has_margin = margin > 0.0 && self.found.upper < known && self.width_at_upper <= margin;
+        let has_margin = margin > 0.0 && self.found.upper < known && self.narrowest <= margin;
         let (reach, known) = (first(log_delta - found.log_lower), self.found.lower);
         let misses = |search: &mut Self, epsilon: f64| search.ask_at(epsilon, 1.0).log_lower > log_delta;
         self.found.lower = self.step_out(centre, -reach, known, misses);

@@ -257,8 +257,8 @@ impl PairCurve {
     ///
     /// > log U ≤ log L + w ≤ log δ(ε) + w ≤ `log_delta` − m + w with L ≤ δ(ε) ≤ U, w ≤ m.
     ///
-    /// The search knew δ there to that width. That the question will know it too is expected, and not proven: where its interval comes out
-    /// wider, its upper end may be above δ.
+    /// The search knew δ to that width at some ε on its way. That the question will know it too is expected, and not proven: where its
+    /// interval comes out wider, its upper end may be above δ. Of 1,500 random runs none did.
     ///
     /// # Errors
     /// Certified bounds that contradict each other.

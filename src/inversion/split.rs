@@ -56,8 +56,10 @@ const CHEAP: f64 = 1e6;
 const LOG_RARE: f64 = -6.0;
 /// log of the probability of runs without any member in any batch below which they do not matter.
 const LOG_NEGLIGIBLE: f64 = -30.0;
-/// Standard deviation of the near losses of all steps, over the way to ε, below which they are next to the common loss.
-const CONCENTRATED: f64 = 0.03;
+/// Standard deviation of the near losses of all steps, over the way to ε, below which they are next to the common loss. Of 1,500 random runs
+/// with 10 to 10,000 steps all together take 8 % longer with 0.03, with which a run of 8,234 steps that inversion of all runs answers in 3 ms
+/// takes 50; with 0.01 4 % longer; with 0 as long, though a few take up to three times as long.
+const CONCENTRATED: f64 = 0.003;
 /// Products of nodes in x and y that the contour of one of several bands may cost.
 const MAX_BAND_PRODUCTS: f64 = 4e7;
 /// Where the search for the saddle point of the runs with losses below ℓ starts, times ℓ: saddle points times ℓ between 30 and 50 were

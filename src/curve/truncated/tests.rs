@@ -1,0 +1,76 @@
+//! Tests of compositions without some of their outputs.
+
+use super::*;
+use crate::curve::one_step;
+use crate::loss::StepLoss;
+use crate::step::{Direction, GroupLaw};
+
+/// One step whose δ has a closed form, without outputs of a probability p = e^−5: their losses are so far above ε that they are missing
+/// in δ' almost in full, so that δ' + p/2 is below δ.
+#[test]
+fn the_truncated_mass_is_needed_in_full_and_suffices() {
+    let law = GroupLaw::binomial(1, 0.999).unwrap();
+    let loss = StepLoss::mixture(&law, 0.5, Direction::Remove).unwrap().unwrap();
+    let epsilon = 1.0;
+    let exact = one_step::delta(&loss, epsilon);
+    let segments = [Segment { loss, steps: 1.0 }];
+    let mut truncated = Truncated::new(&segments, 5.0);
+    let mass = truncated.log_truncated_mass().exp();
+    assert!(mass < (-4.9f64).exp() && mass > 0.9 * (-5f64).exp(), "{mass}");
+    let found = truncated.delta_by(Form::Grid, epsilon, 1e-4).unwrap();
+    let (lower, upper) = (found.lower(), found.upper());
+    assert!(lower <= exact.upper() && exact.lower() <= upper, "{found:?} {exact:?}");
+    assert!(upper - 0.5 * mass < exact.lower(), "{found:?} {exact:?} {mass}");
+    assert!(truncated.known(epsilon) == found);
+    // Chernoff's bound holds for the whole law too, far above δ.
+    assert!(truncated.chernoff(epsilon).log_upper >= exact.log_lower);
+}
+
+/// Below the mean of the loss the contour is at c < 0, whose integral is δ' less the mass of the truncated law: with a mass of 1 in its
+/// place, the lower end would be above δ.
+#[test]
+fn a_contour_below_zero_accounts_for_the_truncated_mass() {
+    let law = GroupLaw::binomial(1, 0.9).unwrap();
+    let loss = StepLoss::mixture(&law, 1.0, Direction::Remove).unwrap().unwrap();
+    let epsilon = -1.0;
+    let exact = one_step::delta(&loss, epsilon);
+    let mut truncated = Truncated::new(&[Segment { loss, steps: 1.0 }], 2.0);
+    assert!(truncated.tilt_for(epsilon).unwrap() < 0.0);
+    let found = truncated.delta_by(Form::LongInversion, epsilon, 1e-4).unwrap();
+    let mass = truncated.log_truncated_mass().exp();
+    let (lower, upper) = (found.lower(), found.upper());
+    assert!(lower <= exact.upper() && exact.lower() <= upper, "{found:?} {exact:?}");
+    assert!(lower + mass > exact.upper(), "{found:?} {exact:?} {mass}");
+}
+
+/// All forms that apply to ten steps of full batches enclose the closed form of their sum.
+#[test]
+fn every_form_encloses_the_curve() {
+    let loss = StepLoss::gaussians(vec![0.3f64.ln(), 0.7f64.ln()], vec![0.2, 0.2]);
+    let segments = [Segment { loss, steps: 10.0 }];
+    let exact = one_step::gaussian_delta(0.2 * 10f64.sqrt(), 1.0);
+    for form in [Form::Inversion, Form::LongInversion, Form::Grid] {
+        let mut truncated = Truncated::new(&segments, 48.0);
+        let width = if form == Form::Grid { 1e-3 } else { 1e-8 };
+        let found = truncated.delta_by(form, 1.0, width).unwrap();
+        assert!(
+            found.log_lower <= exact.log_upper && exact.log_lower <= found.log_upper,
+            "{form:?}: {found:?} {exact:?}"
+        );
+        assert!(found.width() <= 4.0 * width, "{form:?}: {found:?}");
+    }
+}
+
+/// Near an ε at which inversion of all runs was four times too wide it is not tried again, unless less is asked for.
+#[test]
+fn inversion_that_missed_is_known_to_miss_nearby() {
+    let loss = StepLoss::gaussians(vec![0.0], vec![0.2]);
+    let mut truncated = Truncated::new(&[Segment { loss, steps: 10.0 }], 48.0);
+    truncated.missed = Some((1.0, 4.1e-6));
+    let misses =
+        |truncated: &Truncated, epsilon: f64, width: f64| truncated.is_missed(epsilon, &Accuracy::of_width(width));
+    assert!(misses(&truncated, 1.0, 1e-6) && misses(&truncated, 0.98, 1e-6));
+    assert!(!misses(&truncated, 0.96, 1e-6) && !misses(&truncated, 1.0, 1.1e-6));
+    truncated.forget();
+    assert!(!misses(&truncated, 1.0, 1e-6));
+}
