@@ -7,7 +7,6 @@ the saddle point, where hardly any digits cancel, and its points may be further 
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import lru_cache
@@ -153,7 +152,7 @@ def series_of_batch(rule: Rule, total: int, variance: arb) -> list[acb_series]:
         (base + place * unit).exp() for place in range(-reach, rule.stride * (rule.nodes - 1) + reach + 1)
     ]
     values = [(-size).exp() for size in sizes]
-    values = [value if value > tiny else arb(0).union(tiny) for value in values]
+    values = [value if value > tiny else arb(0).union(tiny).union(value) for value in values]
     rows: list[list[acb]] = [[] for _ in range(rule.nodes)]
     radii = [(rule.start + i * rule.spacing - arb(total).log()).exp() for i in range(rule.nodes)]
     around, sizes_here = arb(0, 1), [arb(1)] * rule.nodes
@@ -283,7 +282,7 @@ def moments_of(allocation: Allocation, rule: Rule, line: Line, added: bool) -> M
         point = Line(line.outer, line.outer, line.spacing, 0, 1)
         outer = enclosed(sums_of_ray(terms, rule, -line.outer, point), rule, allocation, -line.outer, arb(1))
         return Moments(found, abs(outer[0]))
-    beyond = math.ceil(float((1 + line.outer).upper()))
+    beyond = int((1 + line.outer).upper().ceil().unique_fmpz())  # as a double 1 + outer may be rounded down
     return Moments(
         [each.conjugate() for each in found], whole_moments(of_allocation(allocation), beyond)[beyond]
     )
