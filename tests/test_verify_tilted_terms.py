@@ -12,7 +12,7 @@ from test_verify_dealt import WEIGHTS, dealt, log_normal, step
 
 from hockeystick._curves.allocation_witness import _witness as half_line_witness
 from hockeystick._curves.tilted_witness import tilted_witness
-from hockeystick_verify import NotProvenError, allocation, check, claims, tilted_allocation
+from hockeystick_verify import NotProvenError, RefusedError, allocation, check, claims, tilted_allocation
 from hockeystick_verify.checker import Line, Nodes, gaussian_moment
 from hockeystick_verify.half_moments import Allocation
 from hockeystick_verify.variants import composition
@@ -335,6 +335,17 @@ def test_other_steps_have_bounds_of_their_own(way, spacing):
     assert is_close(beside.outer / alone.outer, at_outer)
     at_tilt = gaussian_moment(mu_squared, arb(1.5)) * moment**count
     assert is_close((beside.line[0] / alone.line[0]).real, at_tilt)
+
+
+def test_powers_for_many_batches_are_work():
+    """Ten million batches, of half of which there is one more: each node takes a sixth of a second."""
+    steps = [dealt("fixed_bins", 10**7, 15 * 10**6, 1000.0)]
+    rules = [RULE | {"order": 128, "nodes": 2800, "outputs": 1, "decay": 200}]
+    with pytest.raises(RefusedError, match="than are computed"):
+        transforms(steps, "add", line(rules=rules))
+    few = [dealt("fixed_bins", 3, 4, 1000.0)]
+    with pytest.raises(NotProvenError, match="decay must be above"):
+        transforms(few, "add", line(rules=[rules[0] | {"order": 64, "nodes": 500, "decay": 2}]))
 
 
 def test_one_allocation_in_both_directions_has_two_rules():

@@ -80,10 +80,15 @@ class Rule(NamedTuple):
         """Distance of the nodes of the ray."""
         return self.stride * self.unit
 
-    def work(self, terms: int) -> int:
-        """Products that the rule takes, about."""
+    def work(self, terms: int, allocation: Allocation) -> int:
+        """Products that the rule takes, about: those of powers of series grow with the number of batches."""
         length = self.nodes * self.stride + 4 * self.outputs * self.output_stride
-        return 25 * length * (self.order + 4) + self.nodes * (terms + 3 * (self.order + 4) ** 2)
+        released = [allocation.batches]
+        if allocation.others and not allocation.variance_of_others.is_zero():
+            released.append(allocation.others)
+        squares = sum(max(3, number.bit_length() // 2) for number in released)
+        of_nodes = self.nodes * (terms + squares * (self.order + 4) ** 2)
+        return 25 * len(released) * length * (self.order + 4) + of_nodes
 
 
 def rule_of(entry: object) -> Rule:
@@ -408,7 +413,8 @@ def transforms(text: str, _precision: int) -> Transforms:
     entries = items(witness["rules"], "rules", len(found.hidden), len(found.hidden))
     rules = [rule_of(entry) for entry in entries]
     factors = sum(len(dealt) for epoch in found.epochs for _, dealt in epoch.patterns)
-    work = sum(rule.work(line.terms) for rule in rules) + 4 * line.terms * factors
+    each = zip(rules, found.hidden, strict=True)
+    work = sum(rule.work(line.terms, a) for rule, (a, _) in each) + 4 * line.terms * factors
     series = max((rule.nodes * (rule.order + 1) for rule in rules), default=0)
     if work * max(ctx.prec, BITS // 2) > LARGEST_WORK * BITS or series > LARGEST_SERIES:
         raise RefusedError(
