@@ -3,6 +3,7 @@
 import itertools
 import json
 import math
+import warnings
 from contextlib import nullcontext
 
 import numpy as np
@@ -10,6 +11,7 @@ import pytest
 from flint import acb, arb, ctx
 from test_verify_dealt import WEIGHTS, dealt, log_normal, step
 
+import hockeystick as hs
 from hockeystick._curves.allocation_witness import _witness as half_line_witness
 from hockeystick._curves.tilted_witness import tilted_witness
 from hockeystick_verify import NotProvenError, RefusedError, allocation, check, claims, tilted_allocation
@@ -389,3 +391,18 @@ def test_nothing_is_claimed_at_least_of_a_bound():
     one = {"adjacency": "remove", "steps": [dealt("random_allocation", 2, 2, 0.5)]}
     (least,) = check({"run": one, "claims": asked[1:], "witness": witness})
     assert least.holds
+
+
+def test_groups_far_in_the_tail_have_a_guarantee_of_their_pair():
+    """The search for epsilon looks at both ends of the pair's interval; one end is claimed."""
+    curve = hs.privacy_curve(
+        noise_multiplier=2.0, sampling=hs.RandomAllocation(4), steps=4, group_size=2, adjacency="remove"
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", hs.WideIntervalWarning)
+        low, high = curve.bounds(delta=1e-60)
+        certificate = curve.certify(delta=1e-60)
+    (claim,) = certificate.claims
+    assert high - low > 1.0
+    assert low <= claim["epsilon"] < low + 0.05
+    assert certificate.verify()[0]
