@@ -350,6 +350,20 @@ def test_powers_for_many_batches_are_work():
         transforms(few, "add", line(rules=[rules[0] | {"order": 64, "nodes": 500, "decay": 2}]))
 
 
+def test_power_series_that_are_kept_are_limited():
+    """With few bits their products would be within the limit, and they would take a gigabyte."""
+    ctx.prec = 128
+    rules = [RULE | {"order": 20, "nodes": 96_000, "outputs": 120}]
+    with pytest.raises(RefusedError, match="than are computed"):
+        transforms([dealt("random_allocation", 3, 3)], "add", line(rules=rules))
+
+
+def test_alike_entries_are_refused():
+    steps = [dealt("random_allocation", 3, 3), dealt("random_allocation", 3, 2)]
+    with pytest.raises(RefusedError, match="alike"):
+        transforms(steps, "add", line(rules=[RULE, RULE]))
+
+
 def test_one_allocation_in_both_directions_has_two_rules():
     """Two batches of which one record is added, and two of which it is removed, twice."""
     steps = [

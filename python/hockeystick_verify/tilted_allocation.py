@@ -287,7 +287,9 @@ def moments_of(allocation: Allocation, rule: Rule, line: Line, added: bool) -> M
         point = Line(line.outer, line.outer, line.spacing, 0, 1)
         outer = enclosed(sums_of_ray(terms, rule, -line.outer, point), rule, allocation, -line.outer, arb(1))
         return Moments(found, abs(outer[0]))
-    beyond = int((1 + line.outer).upper().ceil().unique_fmpz())  # as a double 1 + outer may be rounded down
+    ceiling = (1 + line.outer).upper().ceil().unique_fmpz()  # as a double 1 + outer may be rounded down
+    assert ceiling is not None
+    beyond = int(ceiling)
     return Moments(
         [each.conjugate() for each in found], whole_moments(of_allocation(allocation), beyond)[beyond]
     )
