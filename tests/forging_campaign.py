@@ -16,6 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 import hockeystick as hs
+from hockeystick._curves.tilted_witness import tilted_witness
 from hockeystick_verify import NotProvenError, RefusedError, check, read
 
 SEED = 2509
@@ -99,6 +100,8 @@ MOMENTS = (
 """And of order 2.5, by the moments of its steps: with a rule for each epoch of dealt batches."""
 SHORTENED = {"group": 2.0, "norms": 1.25, "poisson replaced": 0.0}
 """And whose curve is attacked on a lattice, without shifts above this one."""
+TILTED = ("allocation", "part of an epoch", "dealt pair", "dealt and drawn", "mixed, dealt")
+"""And whose curve is attacked on a line right of the origin."""
 
 
 class Subject(NamedTuple):
@@ -128,7 +131,17 @@ def subjects():
         for name, largest in SHORTENED.items():
             of_line = found[name]
             found[f"some of {name}"] = of_line._replace(document=on_a_lattice(of_line.document, largest))
+        for name in TILTED:
+            document = on_a_tilted_line(found[name].document)
+            found[f"tilted {name}"] = found[name]._replace(document=document)
     return found
+
+
+def on_a_tilted_line(document):
+    """Return the certificate of dealt batches with a witness on a line right of the origin."""
+    run, epsilon = document["run"], document["claims"][0]["epsilon"]
+    witness = {way: tilted_witness(run, way, epsilon, math.log(DELTA), 1e-6) for way in document["witness"]}
+    return document | {"witness": witness}
 
 
 def on_a_lattice(document, largest):

@@ -290,6 +290,7 @@ def proven(certificate: Object, claims: list[Object], ways: list[str], of_curve:
     with stage(0.0, of_curve):
         enclosed = each_of([(run, way, witness[way], points) for way in ways] if points else [])
     ctx.prec = COMPARED_BITS
+    is_bound = bool(points) and moments.is_bound(run)  # of the curve: its pair is not attained (V13)
     curve = iter([largest(each) for each in zip(*enclosed, strict=True)])
     orders, divergences = distinct_orders(claims), {}
     for place, order in enumerate(orders):
@@ -304,7 +305,8 @@ def proven(certificate: Object, claims: list[Object], ways: list[str], of_curve:
         delta, epsilon = next(curve), arb(claim["epsilon"])
         name = f"delta({claim['epsilon']!r})"
         if "alpha" not in claim:
-            found.append(compared(delta, claim, float(claim["epsilon"]), name))
+            one = compared(delta, claim, float(claim["epsilon"]), name)
+            found.append(without_lower_end(one, claim) if is_bound else one)
             continue
         if run["adjacency"] not in ("add_remove", "replace"):
             raise RefusedError("claims on the trade-off function are about both orders of two data sets")
@@ -327,6 +329,18 @@ def each_of(jobs: list[Job]) -> list[list[arb]]:
         with stage(before / total, (before + sizes[place]) / total):
             found.append(enclose(job, Sums(run_of(job), job[1])))
     return found
+
+
+def without_lower_end(found: Proven, claim: Object) -> Proven:
+    """Leave out the lower end, that of a pair which is a bound on the curve."""
+    return found._replace(lower=0.0, holds=found.holds and claim.get("at_least", 0.0) <= 0.0)
+
+
+def ends_of_pairs(run: Object, witness: Object, epsilons: list[float]) -> list[tuple[float, float]]:
+    """Return the ends of the largest delta of the pairs: a bound on that of the run, if not that itself."""
+    each = [enclose((run, way, witness[way], epsilons)) for way in witness]
+    found = [largest(deltas) for deltas in zip(*each, strict=True)]
+    return [(down(delta.lower()), -down((-delta).lower())) for delta in found]
 
 
 def transforms_of(witness: object) -> object:

@@ -7,7 +7,6 @@ the saddle point, where hardly any digits cancel, and its points may be further 
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import lru_cache
@@ -81,10 +80,15 @@ class Rule(NamedTuple):
         """Distance of the nodes of the ray."""
         return self.stride * self.unit
 
-    def work(self, terms: int) -> int:
-        """Products that the rule takes, about."""
+    def work(self, terms: int, allocation: Allocation) -> int:
+        """Products that the rule takes, about: those of powers of series grow with the number of batches."""
         length = self.nodes * self.stride + 4 * self.outputs * self.output_stride
-        return 25 * length * (self.order + 4) + self.nodes * (terms + 3 * (self.order + 4) ** 2)
+        released = [allocation.batches]
+        if allocation.others and not allocation.variance_of_others.is_zero():
+            released.append(allocation.others)
+        squares = sum(max(3, number.bit_length() // 2) for number in released)
+        of_nodes = self.nodes * (terms + squares * (self.order + 4) ** 2)
+        return 25 * len(released) * length * (self.order + 4) + of_nodes
 
 
 def rule_of(entry: object) -> Rule:
@@ -153,7 +157,7 @@ def series_of_batch(rule: Rule, total: int, variance: arb) -> list[acb_series]:
         (base + place * unit).exp() for place in range(-reach, rule.stride * (rule.nodes - 1) + reach + 1)
     ]
     values = [(-size).exp() for size in sizes]
-    values = [value if value > tiny else arb(0).union(tiny) for value in values]
+    values = [value if value > tiny else arb(0).union(tiny).union(value) for value in values]
     rows: list[list[acb]] = [[] for _ in range(rule.nodes)]
     radii = [(rule.start + i * rule.spacing - arb(total).log()).exp() for i in range(rule.nodes)]
     around, sizes_here = arb(0, 1), [arb(1)] * rule.nodes
@@ -283,7 +287,9 @@ def moments_of(allocation: Allocation, rule: Rule, line: Line, added: bool) -> M
         point = Line(line.outer, line.outer, line.spacing, 0, 1)
         outer = enclosed(sums_of_ray(terms, rule, -line.outer, point), rule, allocation, -line.outer, arb(1))
         return Moments(found, abs(outer[0]))
-    beyond = math.ceil(float((1 + line.outer).upper()))
+    ceiling = (1 + line.outer).upper().ceil().unique_fmpz()  # as a double 1 + outer may be rounded down
+    assert ceiling is not None
+    beyond = int(ceiling)
     return Moments(
         [each.conjugate() for each in found], whole_moments(of_allocation(allocation), beyond)[beyond]
     )
@@ -409,7 +415,8 @@ def transforms(text: str, _precision: int) -> Transforms:
     entries = items(witness["rules"], "rules", len(found.hidden), len(found.hidden))
     rules = [rule_of(entry) for entry in entries]
     factors = sum(len(dealt) for epoch in found.epochs for _, dealt in epoch.patterns)
-    work = sum(rule.work(line.terms) for rule in rules) + 4 * line.terms * factors
+    each = zip(rules, found.hidden, strict=True)
+    work = sum(rule.work(line.terms, a) for rule, (a, _) in each) + 4 * line.terms * factors
     series = max((rule.nodes * (rule.order + 1) for rule in rules), default=0)
     if work * max(ctx.prec, BITS // 2) > LARGEST_WORK * BITS or series > LARGEST_SERIES:
         raise RefusedError(

@@ -363,6 +363,13 @@ class _Enclosures:
             if not delta.rad() < ROUGH * level:
                 self.witnesses[way] = allocation_witness(plain, way, epsilon, math.log(level))
 
+    def of_pairs(self, epsilons: list[float]) -> list[tuple[float, float]]:
+        """Return the ends of the intervals of the pairs, which may be a bound on the curve, for a search."""
+        try:
+            return cast("list[Any]", self.checker.ends_of_pairs(self.run, self.witnesses, epsilons))
+        except (self.checker.NotProvenError, self.checker.RefusedError) as error:
+            raise UnsupportedError(f"no proof was found that the checker accepts: {error}") from None
+
     def bounds(self, epsilons: list[float]) -> list[tuple[float, float]]:
         """Return the ends of the proven intervals."""
         made = 0.0
@@ -419,7 +426,7 @@ def _by_the_checker(
         return _document(run, claims, enclosures.witnesses)
     with stage(OF_WITNESS, 1.0 - OF_CLAIMS):
         if guess is not None:
-            low = high = root(enclosures.bounds, enclosures.renew, (least_known, high), level)
+            low = high = root(enclosures.of_pairs, enclosures.renew, (least_known, high), level)
         ends = enclosures.bounds([high, high * (1 + 1e-6) + 1e-6, low])
     slope = max((math.log(ends[0][1]) - math.log(ends[1][1])) / (high * 1e-6 + 1e-6), 1e-3)
     more = max(math.log(ends[0][1] / level), 1e-12) / slope

@@ -369,7 +369,7 @@ def _with_outputs(
     rule |= {"outputs": math.ceil(max(reaches) / (unit * wide))}
     checker = needed("hockeystick_verify.tilted_allocation", "verify")
     try:
-        work = checker.rule_of(rule).work(terms)
+        work = checker.rule_of(rule).work(terms, allocation)
     except checker.RefusedError:
         return None
     if rule["nodes"] * (order + 1) > checker.LARGEST_SERIES:
