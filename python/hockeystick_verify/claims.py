@@ -16,6 +16,8 @@ from hockeystick_verify import (
     moments,
     parts,
     sensitivity,
+    shuffled,
+    shuffled_pair,
     tilted_allocation,
 )
 from hockeystick_verify.checker import (
@@ -44,6 +46,8 @@ LARGEST_CHAIN = 5 * 10**6
 """Most points of the line, times the epsilons of all links: they take about a minute."""
 COMPARED_BITS = 256
 """Bits of the comparisons with claims; those of the witnesses may be fewer or more."""
+OF_UPPER = 0.5
+"""Part of the work on shuffled batches that the claims on the upper end are."""
 PARTS = 100
 """Parts of the work on one ordered pair, or on one claim on a divergence, that are reported."""
 LITTLE = 0.02
@@ -272,6 +276,9 @@ def check(certificate: Object, *, progress: Report | None = None, processes: int
         If an inequality fails before there is an interval.
     """
     claims = read_claims(certificate)
+    if shuffled.is_shuffled(certificate["run"]):
+        with working(progress, processes, PARTS):
+            return of_shuffled(certificate, claims)
     ways, divergences = directions(certificate["run"]), len(distinct_orders(claims))
     curves = 0 if all("order" in claim for claim in claims) else len(ways)
     with working(progress, processes, PARTS * (curves + divergences)):
@@ -383,3 +390,49 @@ def compared_divergence(bounds: tuple[arb, arb], claim: Object) -> Proven:
     lower, upper = bounds
     found = compared(upper if "at_most" in claim else lower, claim, math.nan, f"D_{claim['order']!r}")
     return found._replace(lower=max(0.0, down(lower.lower())), upper=-down((-upper).lower()))
+
+
+# ---------------------------------------------------------------- V28: shuffled batches
+
+
+def of_shuffled(certificate: Object, claims: list[Object]) -> list[Proven]:
+    """Compare claims on a run with shuffled batches with the end that is proven for them."""
+    run, way = shuffled.read_run(certificate["run"]), certificate["run"]["adjacency"]
+    given = fields(certificate["witness"], "witness", way)[way]
+    witness = fields(given, f"witness of {way!r}", "bits method upper lower")
+    choice(witness["method"], "method for shuffled batches", "shuffled")
+    if any("order" in claim and "at_least" in claim for claim in claims):
+        raise RefusedError("claims on the Renyi divergence of shuffled batches have 'at_most'")
+    ctx.prec = whole(witness["bits"], "bits", 64, 4096)
+    about_least = [claim for claim in claims if "at_least" in claim and "alpha" not in claim]
+    about_most = [claim for claim in claims if "order" not in claim and claim not in about_least]
+    try:
+        with stage(0.0, OF_UPPER):
+            points = [claim["epsilon"] for claim in about_most]
+            most = iter(shuffled.upper_ends(run, witness["upper"], points) if points else [])
+        with stage(OF_UPPER, 1.0):
+            points = [claim["epsilon"] for claim in about_least]
+            least = iter(shuffled_pair.lower_ends_of_run(run, witness["lower"], points) if points else [])
+        orders = {
+            order: shuffled.divergence(run, witness["upper"], order) for order in distinct_orders(claims)
+        }
+    except RefusedError:
+        raise
+    except (ArithmeticError, ValueError) as error:
+        raise NotProvenError(f"a number of the witness is out of range: {str(error)[:100]}") from None
+    if not all(each.is_finite() for each in orders.values()):
+        raise NotProvenError(NOT_FINITE)
+    ctx.prec, found = COMPARED_BITS, []
+    for claim in claims:
+        if "order" in claim:
+            found.append(compared_divergence((arb(0), orders[claim["order"]]), claim))
+            continue
+        is_least = "at_least" in claim and "alpha" not in claim
+        delta, epsilon = largest((next(least if is_least else most),)), float(claim["epsilon"])
+        name = f"delta({claim['epsilon']!r})"
+        if "alpha" in claim:
+            delta, name = tradeoff(delta, arb(epsilon), arb(claim["alpha"])), f"beta({claim['alpha']!r})"
+        # What is proven is one end alone; of the other one nothing is known but that it is a probability.
+        other = {"lower": 0.0} if "at_most" in claim else {"upper": 1.0}
+        found.append(compared(delta, claim, epsilon, name)._replace(**other))
+    return found

@@ -1,0 +1,286 @@
+"""Bound what runs with shuffled batches reveal, from above and from below (V28).
+
+Every epoch draws a random order of all records and cuts it into batches. No pair of such a run is known, so that
+the ends are bounds of their own: from above the adversary may know the batches, of which the law is derived here,
+from below two data sets are compared (`shuffled_pair.py`).
+"""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from typing import Any, NamedTuple
+
+from flint import arb, arb_poly, ctx, fmpq, fmpz_poly
+
+from hockeystick_verify.checker import (
+    LARGEST_COUNT,
+    LARGEST_GROUP,
+    LARGEST_KINDS,
+    Object,
+    RefusedError,
+    choice,
+    exact,
+    fields,
+    fixed_batch,
+    gaussian,
+    number,
+    steps_of,
+    whole,
+)
+from hockeystick_verify.parallel import mapped, packed, stage, unpacked
+
+SHUFFLE = "shuffle"
+MOVED = {"zero_out": 1, "replace": 2}
+"""Clipping norms by which a record that changes moves the sum of its batch."""
+LARGEST_PAIRS, LARGEST_VALUES, LARGEST_UNIT = 1 << 16, 1 << 17, 10**12
+"""Most pairs of records of the group in one batch that are told apart; places of the law; and its spacing."""
+LARGEST_COUNTING = 4 * 10**9
+"""Most products of words that counting the patterns of an epoch takes: some seconds."""
+LARGEST_EVALUATIONS = 1 << 18
+"""Most places, times points of the curve, at so many bits as `BITS`: some ten seconds."""
+LARGEST_POWER = 1 << 22
+"""Most places, times the doublings of a power, at so many bits as `BITS`: some ten seconds."""
+BITS = 128
+CHUNK = 256
+"""Places of a law that are a part of the work."""
+ENTRIES = "pairs unit values from"
+"""Entries of the witness of an upper end."""
+OF_LAW = 0.3
+"""Part of the work on an upper end that its law is, roughly."""
+
+
+# ---------------------------------------------------------------- the run
+
+
+class Part(NamedTuple):
+    """Epochs of a run that are alike: batches, least and largest noise of a batch, and how many they are."""
+
+    batches: int
+    least: Fraction
+    most: Fraction
+    count: int
+
+
+class Run(NamedTuple):
+    """A run with shuffled batches: sizes, by how much a record moves a sum, and the epochs."""
+
+    batch: int
+    records: int
+    group: int
+    moved: int
+    parts: list[Part]
+
+    @property
+    def largest(self) -> int:
+        """Bound on the sum of the squared numbers of members in the batches of an epoch."""
+        return self.group * min(self.group, self.batch)
+
+
+def is_shuffled(run: object) -> bool:
+    """Whether a step of a run has shuffled batches."""
+    steps = run.get("steps") if isinstance(run, dict) else None
+    schemes = [step.get("sampling") for step in steps or [] if isinstance(step, dict)]
+    return any(isinstance(each, dict) and each.get("name") == SHUFFLE for each in schemes)
+
+
+def read_run(run: object) -> Run:
+    """Read a run of which all steps have shuffled batches of one data set, for one group."""
+    run = fields(run, "run", "adjacency steps")
+    adjacency = choice(run["adjacency"], "adjacency of shuffled batches", " ".join(MOVED))
+    found: list[tuple[Fraction, int]] = []
+    about = set()
+    for step, count in steps_of(run):
+        choice(step["sampling"].get("name"), "sampling beside shuffled batches", SHUFFLE)
+        mechanism = fields(step["mechanism"], "mechanism", "name noise_multiplier")
+        choice(mechanism["name"], "mechanism of shuffled batches", "gaussian")
+        number(mechanism["noise_multiplier"], "noise_multiplier", 1e-3, 1e9)
+        found.append((Fraction(mechanism["noise_multiplier"]), count))
+        size = fields(step["group"], "group of shuffled batches", "size")["size"]
+        about.add((*fixed_batch(step["sampling"]), whole(size, "group size", 1, LARGEST_COUNT)))
+    if len(about) > 1:
+        raise RefusedError("the steps of a run with shuffled batches have one data set, batch size and group")
+    batch, records, group = about.pop()
+    if group > records or batch > records:
+        raise RefusedError("a group or a batch has more records than the data set")
+    return Run(batch, records, group, MOVED[adjacency], parts_of(found, records // batch))
+
+
+def parts_of(steps: list[tuple[Fraction, int]], rounds: int) -> list[Part]:
+    """Cut the batches of a run into epochs of so many; the last one may have fewer."""
+    whole_ones: dict[tuple[Fraction, Fraction], int] = {}
+    open_one: list[Fraction] = []
+    done = 0
+    for noise, count in steps:
+        left = count
+        if done:
+            taken = min(left, rounds - done)
+            done, left = done + taken, left - taken
+            open_one.append(noise)
+            if done == rounds:
+                ends = min(open_one), max(open_one)
+                whole_ones[ends] = whole_ones.get(ends, 0) + 1
+                done, open_one = 0, []
+        if left >= rounds:
+            whole_ones[noise, noise] = whole_ones.get((noise, noise), 0) + left // rounds
+            left %= rounds
+        if left:
+            done, open_one = left, [noise]
+    found = [Part(rounds, *ends, count) for ends, count in whole_ones.items()]
+    found += [Part(done, min(open_one), max(open_one), 1)] if done else []
+    if len(found) > LARGEST_KINDS:
+        raise RefusedError(f"more than {LARGEST_KINDS} kinds of epochs")
+    return found
+
+
+# ---------------------------------------------------------------- V28, 1: the law of the members in batches
+
+
+def require_countable(run: Run, pairs: int) -> None:
+    """Refuse patterns that would take long to count."""
+    if run.group > LARGEST_GROUP:
+        raise RefusedError(
+            f"the patterns of groups of up to {LARGEST_GROUP} records are counted, got {run.group}"
+        )
+    terms = min(math.isqrt(2 * pairs) + 2, run.batch, run.group)
+    words = 1 + run.group * run.records.bit_length() // 64
+    if run.group * terms * (pairs + 1) * words > LARGEST_COUNTING:
+        raise RefusedError("the patterns of this group would take too long to count")
+
+
+def patterns(batch: int, batches: int, group: int, pairs: int) -> list[fmpz_poly]:
+    """Ways to choose n positions of some batches, for each n up to `group`, by pairs in one batch (V28, 1).
+
+    The coefficient of y^d is the number of ways in which d pairs of them share a batch, exactly, for d up to `pairs`.
+    """
+    found = [fmpz_poly([1])]
+    terms = [j for j in range(1, min(group, batch) + 1) if j * (j - 1) // 2 <= pairs]
+    choices = {j: math.comb(batch, j) for j in terms}
+    for n in range(1, group + 1):
+        total = fmpz_poly([])
+        for j in terms[:n]:
+            factor = (j * (batches + 1) - n) * choices[j]
+            total += fmpz_poly([0] * (j * (j - 1) // 2) + [factor]) * found[n - j]
+        found.append(fmpz_poly((total // n).coeffs()[: pairs + 1]))
+    return found
+
+
+def law_of_part(run: Run, batches: int, pairs: int) -> dict[int, arb]:
+    """Probabilities of the sums of squares of an epoch with up to so many pairs of members in one batch."""
+    outside, ways, found = run.records - batches * run.batch, math.comb(run.records, run.group), {}
+    for n, polynomial in enumerate(patterns(run.batch, batches, run.group, pairs)):
+        others = math.comb(outside, run.group - n)
+        for d, each in enumerate(polynomial.coeffs() if others else []):
+            if each:
+                found[n + 2 * d] = found.get(n + 2 * d, 0) + int(each) * others
+    return {square: arb(fmpq(number_of, ways)) for square, number_of in found.items()}
+
+
+class Law(NamedTuple):
+    """Probabilities by the squared distance of the outputs, and the largest distance, which all others have."""
+
+    values: list[tuple[arb, arb]]
+    rest: arb
+    most: arb
+
+
+def short_power(base: arb_poly, exponent: int, length: int) -> arb_poly:
+    """First coefficients of a power."""
+    found, square, rest = arb_poly([1]), base, exponent
+    while True:
+        if rest & 1:
+            found = (found * square).truncate(length)
+        rest >>= 1
+        if not rest:
+            return found
+        square = (square * square).truncate(length)
+
+
+def law_of_run(run: Run, witness: Object) -> Law:
+    """Law of the squared distance, rounded up (V28, 1); places are counted from the least or the most."""
+    entry = fields(witness, "upper", ENTRIES)
+    unit, values = (
+        whole(entry["unit"], "unit", 1, LARGEST_UNIT),
+        whole(entry["values"], "values", 0, LARGEST_VALUES),
+    )
+    from_least = choice(entry["from"], "from", "least most") == "least"
+    scale = Fraction(run.moved) ** 2 / run.parts[0].least ** 2
+    weights = [(run.parts[0].least / part.least) ** 2 for part in run.parts]
+    most = exact(
+        scale * sum(w * part.count * run.largest for w, part in zip(weights, run.parts, strict=True))
+    )
+    if entry["pairs"] is None:
+        return Law([], arb(1), most)
+    pairs = whole(entry["pairs"], "pairs", 0, LARGEST_PAIRS)
+    require_countable(run, pairs)
+    doublings = sum(2 * part.count.bit_length() for part in run.parts)
+    if (values + 1) * doublings * ctx.prec > LARGEST_POWER * BITS:
+        raise RefusedError("the law of this run has more values than are computed")
+    base, total = Fraction(0), arb_poly([1])
+    for weight, part in zip(weights, run.parts, strict=True):
+        law = law_of_part(run, part.batches, pairs)
+        start = min(law, default=run.largest) if from_least else run.largest
+        base += part.count * start * weight
+        coefficients = [arb(0)] * (values + 1)
+        for square, probability in law.items():
+            place = (
+                math.ceil((square - start) * weight / unit)
+                if from_least
+                else (start - square) * weight // unit
+            )
+            if place <= values:
+                coefficients[place] += probability
+        power = short_power(arb_poly(coefficients), part.count, values + 1)
+        total = (total * power).truncate(values + 1)
+    step = scale * unit * (1 if from_least else -1)
+    found = [
+        (exact(max(Fraction(0), scale * base + v * step)), each) for v, each in enumerate(total.coeffs())
+    ]
+    rest = 1 - sum((each for _, each in found), arb(0))
+    return Law([(square, each) for square, each in found if not each.is_zero()], rest.max(arb(0)), most)
+
+
+# ---------------------------------------------------------------- V28: the upper end
+
+
+def mean_of_gaussians(job: tuple[list[float], list[Any]]) -> list[arb]:
+    """Sum delta over some places of a law, each with its probability, at each epsilon."""
+    epsilons, places = job
+    found = [arb(0)] * len(epsilons)
+    for place in places:
+        square, weight = unpacked(place)
+        for i, epsilon in enumerate(epsilons):
+            found[i] += weight * gaussian(square.sqrt(), arb(epsilon))
+    return found
+
+
+def upper_ends(run: Run, witness: Object, epsilons: list[float]) -> list[arb]:
+    """Bound delta from above: the adversary may know how many members are in every batch (V28, 1)."""
+    with stage(0.0, OF_LAW):
+        law = law_of_run(run, witness)
+    if len(law.values) * len(epsilons) * ctx.prec > LARGEST_EVALUATIONS * BITS:
+        raise RefusedError("the law of this run has more values than are computed")
+    places = [packed(place) for place in law.values]
+    jobs = [(epsilons, places[start : start + CHUNK]) for start in range(0, len(places), CHUNK)]
+    found = [arb(0)] * len(epsilons)
+    if not law.rest.is_zero():
+        found = [law.rest * gaussian(law.most.sqrt(), arb(epsilon)) for epsilon in epsilons]
+    with stage(OF_LAW, 1.0):
+        for answer in mapped(mean_of_gaussians, jobs):
+            found = [a + b for a, b in zip(found, answer, strict=True)]
+    return found
+
+
+def divergence(run: Run, witness: Object, order: float) -> arb:
+    """Bound the Renyi divergence of an order from above, by the same law (V28, 2)."""
+    pairs, alpha, found = fields(witness, "upper", ENTRIES)["pairs"], arb(order), arb(0)
+    if pairs is not None:
+        require_countable(run, whole(pairs, "pairs", 0, LARGEST_PAIRS))
+    for part in run.parts:
+        exponent = alpha * (alpha - 1) * exact(Fraction(run.moved) ** 2 / part.least**2) / 2
+        law = {} if pairs is None else law_of_part(run, part.batches, pairs)
+        rest = (1 - sum(law.values(), arb(0))).max(arb(0))
+        moment = rest * (exponent * run.largest).exp()
+        moment += sum((each * (exponent * square).exp() for square, each in law.items()), arb(0))
+        found += part.count * moment.log() / (alpha - 1)
+    return found
