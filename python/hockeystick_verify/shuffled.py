@@ -1,7 +1,7 @@
 """Bound what runs with shuffled batches reveal, from above and from below (V28).
 
-Every epoch draws a random order of all records and cuts it into batches. No pair of such a run is known, so that
-the ends are bounds of their own: from above the adversary may know the batches, of which the law is derived here,
+Every epoch draws a random order of all records and cuts it into batches. No pair of such a run is known, so
+that the ends are bounds of their own: from above the adversary may know the batches, whose law is derived,
 from below two data sets are compared (`shuffled_pair.py`).
 """
 
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 from flint import arb, arb_poly, ctx, fmpq, fmpz_poly
@@ -33,8 +34,8 @@ from hockeystick_verify.parallel import mapped, packed, stage, unpacked
 SHUFFLE = "shuffle"
 MOVED = {"zero_out": 1, "replace": 2}
 """Clipping norms by which a record that changes moves the sum of its batch."""
-LARGEST_PAIRS, LARGEST_VALUES, LARGEST_UNIT = 1 << 16, 1 << 17, 10**12
-"""Most pairs of records of the group in one batch that are told apart; places of the law; and its spacing."""
+LARGEST_PAIRS, LARGEST_VALUES, LEAST_UNIT, LARGEST_UNIT = 1 << 16, 1 << 17, 1e-9, 1e18
+"""Most pairs of members in one batch that are told apart; places of the law; and bounds of its spacing."""
 LARGEST_COUNTING = 4 * 10**9
 """Most products of words that counting the patterns of an epoch takes: some seconds."""
 LARGEST_EVALUATIONS = 1 << 18
@@ -148,10 +149,11 @@ def require_countable(run: Run, pairs: int) -> None:
         raise RefusedError("the patterns of this group would take too long to count")
 
 
+@lru_cache(maxsize=4)
 def patterns(batch: int, batches: int, group: int, pairs: int) -> list[fmpz_poly]:
     """Ways to choose n positions of some batches, for each n up to `group`, by pairs in one batch (V28, 1).
 
-    The coefficient of y^d is the number of ways in which d pairs of them share a batch, exactly, for d up to `pairs`.
+    The coefficient of y^d, for d up to `pairs`, is the number of ways in which d pairs of them share a batch.
     """
     found = [fmpz_poly([1])]
     terms = [j for j in range(1, min(group, batch) + 1) if j * (j - 1) // 2 <= pairs]
@@ -177,7 +179,7 @@ def law_of_part(run: Run, batches: int, pairs: int) -> dict[int, arb]:
 
 
 class Law(NamedTuple):
-    """Probabilities by the squared distance of the outputs, and the largest distance, which all others have."""
+    """Squared distances of the outputs with their probabilities, and that of all others: the largest one."""
 
     values: list[tuple[arb, arb]]
     rest: arb
@@ -199,16 +201,13 @@ def short_power(base: arb_poly, exponent: int, length: int) -> arb_poly:
 def law_of_run(run: Run, witness: Object) -> Law:
     """Law of the squared distance, rounded up (V28, 1); places are counted from the least or the most."""
     entry = fields(witness, "upper", ENTRIES)
-    unit, values = (
-        whole(entry["unit"], "unit", 1, LARGEST_UNIT),
-        whole(entry["values"], "values", 0, LARGEST_VALUES),
-    )
+    number(entry["unit"], "unit", LEAST_UNIT, LARGEST_UNIT)
+    unit, values = Fraction(entry["unit"]), whole(entry["values"], "values", 0, LARGEST_VALUES)
     from_least = choice(entry["from"], "from", "least most") == "least"
     scale = Fraction(run.moved) ** 2 / run.parts[0].least ** 2
     weights = [(run.parts[0].least / part.least) ** 2 for part in run.parts]
-    most = exact(
-        scale * sum(w * part.count * run.largest for w, part in zip(weights, run.parts, strict=True))
-    )
+    each_part = list(zip(weights, run.parts, strict=True))
+    most = exact(scale * sum(weight * part.count * run.largest for weight, part in each_part))
     if entry["pairs"] is None:
         return Law([], arb(1), most)
     pairs = whole(entry["pairs"], "pairs", 0, LARGEST_PAIRS)
@@ -217,27 +216,25 @@ def law_of_run(run: Run, witness: Object) -> Law:
     if (values + 1) * doublings * ctx.prec > LARGEST_POWER * BITS:
         raise RefusedError("the law of this run has more values than are computed")
     base, total = Fraction(0), arb_poly([1])
-    for weight, part in zip(weights, run.parts, strict=True):
+    for weight, part in each_part:
         law = law_of_part(run, part.batches, pairs)
         start = min(law, default=run.largest) if from_least else run.largest
         base += part.count * start * weight
         coefficients = [arb(0)] * (values + 1)
         for square, probability in law.items():
-            place = (
-                math.ceil((square - start) * weight / unit)
-                if from_least
-                else (start - square) * weight // unit
-            )
+            away = (square - start) * weight / unit
+            place = math.ceil(away) if from_least else math.floor(-away)
             if place <= values:
                 coefficients[place] += probability
         power = short_power(arb_poly(coefficients), part.count, values + 1)
         total = (total * power).truncate(values + 1)
-    step = scale * unit * (1 if from_least else -1)
+    step = unit if from_least else -unit
+    squares = (exact(scale * max(Fraction(0), base + v * step)) for v in range(values + 1))
     found = [
-        (exact(max(Fraction(0), scale * base + v * step)), each) for v, each in enumerate(total.coeffs())
+        (square, each) for square, each in zip(squares, total.coeffs(), strict=False) if not each.is_zero()
     ]
     rest = 1 - sum((each for _, each in found), arb(0))
-    return Law([(square, each) for square, each in found if not each.is_zero()], rest.max(arb(0)), most)
+    return Law(found, rest.max(arb(0)), most)
 
 
 # ---------------------------------------------------------------- V28: the upper end

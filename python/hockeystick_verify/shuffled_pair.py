@@ -1,7 +1,7 @@
 """Bound what runs with shuffled batches reveal from below, by the outputs of two data sets (V28, 3 and 4).
 
-The largest sum of a block of batches is an output of an epoch. Its law has a closed form for both data sets. It is
-cut into cells, and the epochs are composed on a lattice of losses, which are rounded down (V11 and V12).
+The largest sum of a block of batches is an output of an epoch. Its law has a closed form for both data sets.
+It is cut into cells, and epochs are composed on a lattice of losses, which are rounded down (V11 and V12).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from flint import arb, arb_poly, ctx
 
 from hockeystick_verify.cells import Cell
 from hockeystick_verify.checker import (
-    Object,
+    LARGEST_KINDS,
     RefusedError,
     choice,
     exact,
@@ -43,14 +43,13 @@ EDGES_OF_A_JOB = 32
 OF_MASSES = 0.6
 """Part of the work on a lower end that the masses of cells are, roughly."""
 SUM, MAXIMUM = "sum", "maximum"
-WINDOW = "spacing points first tilt outer_tilt left_tilt"
 
 
 # ---------------------------------------------------------------- V28, 3: the largest sum of a block
 
 
 class Blocks(NamedTuple):
-    """What a law of largest sums depends on: blocks, records in one, all records, members, noise of a block."""
+    """Blocks, records in one and in all, members, and the variance of the noise of a block."""
 
     blocks: int
     size: int
@@ -69,9 +68,9 @@ class Blocks(NamedTuple):
 
 @lru_cache(maxsize=8)
 def numbers_of(law: Blocks, _precision: int) -> tuple[list[arb], arb_poly, arb, arb]:
-    """Ways to choose members of a block, of what is in no block, and of all records; and the noise of a block.
+    """Ways to choose members of a block, of what is in no block, and of all records; the noise of a block.
 
-    Powers of z are scaled by the share of the members, which changes no quotient and keeps coefficients near 1.
+    Powers of z are scaled by the share of the members, which changes no quotient: coefficients are near 1.
     """
     share = Fraction(law.members, law.records)
     outside = law.records - law.blocks * law.size
@@ -82,7 +81,7 @@ def numbers_of(law: Blocks, _precision: int) -> tuple[list[arb], arb_poly, arb, 
     return chosen, arb_poly(others), ways[law.members], exact(law.variance).sqrt()
 
 
-def probabilities(job: tuple[tuple[int, ...], int, float, list[int]]) -> list[arb]:
+def probabilities(job: tuple[tuple[int, ...], int, float, tuple[int, ...]]) -> list[arb]:
     """Probabilities that the largest sum is not above some edges, which are multiples of a unit."""
     (blocks, size, records, members, *variance), moved, unit, places = job
     law = Blocks(blocks, size, records, members, Fraction(*variance))
@@ -105,7 +104,7 @@ class Cut(NamedTuple):
 
 def cut_of(run: Run, part: Part, members: int, entry: object) -> Cut:
     """Read the cells of a part of a run."""
-    given = fields(entry, "a part", "block unit edges", "start")
+    given = fields(entry, "a part", "block unit edges")
     block = whole(given["block"], "block", 1, part.batches)
     number(given["unit"], "unit", 1e-12, 1e9)
     places = items(given["edges"], "edges", 1, LARGEST_EDGES)
@@ -119,13 +118,21 @@ def cut_of(run: Run, part: Part, members: int, entry: object) -> Cut:
 
 def cells_of(cut: Cut, moved: tuple[int, int]) -> list[Cell]:
     """Probabilities of the cells for both data sets; they need no bounds on losses to be rounded down."""
-    *whole_numbers, variance = cut.law
+    return known_cells(cut.law, cut.unit, tuple(cut.places), moved, ctx.prec)
+
+
+@lru_cache(maxsize=LARGEST_KINDS)
+def known_cells(
+    law: Blocks, unit: float, places: tuple[int, ...], moved: tuple[int, int], _precision: int
+) -> list[Cell]:
+    """Return cells, and keep them, as a certificate is made by asking its proof several times."""
+    *whole_numbers, variance = law
     about = (*whole_numbers, variance.numerator, variance.denominator)
-    parts = [cut.places[i : i + EDGES_OF_A_JOB] for i in range(0, len(cut.places), EDGES_OF_A_JOB)]
-    jobs = [(about, each, cut.unit, part) for each in moved for part in parts]
+    parts = [places[start : start + EDGES_OF_A_JOB] for start in range(0, len(places), EDGES_OF_A_JOB)]
+    jobs = [(about, each, unit, part) for each in moved for part in parts]
     found = [value for answer in mapped(probabilities, jobs) for value in answer]
-    laws = found[: len(cut.places)], found[len(cut.places) :]
-    masses = [[b - a for a, b in pairwise([arb(0), *law, arb(1)])] for law in laws]
+    laws = found[: len(places)], found[len(places) :]
+    masses = [[b - a for a, b in pairwise([arb(0), *each, arb(1)])] for each in laws]
     return [Cell(p, q, None, None) for p, q in zip(*masses, strict=True)]
 
 
@@ -150,41 +157,43 @@ def lower_ends_of_run(run: Run, witness: object, epsilons: list[float]) -> list[
         distance = sums_of_epochs(run).sqrt()
         return [gaussian(distance, arb(epsilon)) for epsilon in epsilons]
     entry = fields(witness, "lower", "output order members parts window")
-    order = choice(entry["order"], "order", "first second")
     members = whole(entry["members"], "members", 1, min(run.group, LARGEST_MEMBERS))
     given = items(entry["parts"], "parts", len(run.parts), len(run.parts))
-    used = [
-        (part, each, cut_of(run, part, members, each))
-        for part, each in zip(run.parts, given, strict=True)
-        if each is not None
-    ]
-    if not used:
+    each = zip(run.parts, given, strict=True)
+    cuts = [(part, cut_of(run, part, members, cut)) for part, cut in each if cut is not None]
+    if not cuts:
         raise RefusedError("no epoch of the run is looked at")
-    if sum(cut.work() for _, _, cut in used) * ctx.prec > LARGEST_OF_EDGES * BITS:
+    if sum(cut.work() for _, cut in cuts) * ctx.prec > LARGEST_OF_EDGES * BITS:
         raise RefusedError("the witness asks for more cells than are computed")
-    moved = (2, 2 - run.moved) if order == "first" else (2 - run.moved, 2)
-    if entry["window"] is None:
-        if sum(part.count for part, _, _ in used) != 1:
-            raise RefusedError("several epochs need a window")
-        ((_, _, cut),) = used
-        cells = cells_of(cut, moved)
-        return [of_one_epoch(cells, arb(epsilon)) for epsilon in epsilons]
-    window = fields(entry["window"], "window", WINDOW)
-    if whole(window["points"], "points", 2, LARGEST_TRANSFORM) * ctx.prec > LARGEST_TRANSFORM * BITS:
-        raise RefusedError("the witness asks for a longer window than is computed")
-    spacing, kinds = number(window["spacing"], "spacing", 1e-12, 1e6), []
-    tilt = window_of(window).tilt
-    for place, (part, each, cut) in enumerate(used):
-        start = number(each.get("start"), "start", -1e6, 1e6)
-        with stage(OF_MASSES * place / len(used), OF_MASSES * (place + 1) / len(used)):
-            cells = cells_of(cut, moved)
-        masses, sink = rounded_down(cells, Grid(start, spacing, [], []), tilt)
-        kinds.append(Kind(masses, Grid(start - sink, spacing, [], []), part.count))
-    with stage(OF_MASSES, 1.0):
-        return lower_ends(kinds, window_of(window), [arb(epsilon) for epsilon in epsilons])
+    is_first = choice(entry["order"], "order", "first second") == "first"
+    moved = (2, 2 - run.moved) if is_first else (2 - run.moved, 2)
+    if entry["window"] is not None:
+        return composed_ends(cuts, moved, entry["window"], epsilons)
+    if sum(part.count for part, _ in cuts) != 1:
+        raise RefusedError("several epochs need a window")
+    cells = cells_of(cuts[0][1], moved)
+    return [of_one_epoch(cells, arb(epsilon)) for epsilon in epsilons]
 
 
 def of_one_epoch(cells: list[Cell], epsilon: arb) -> arb:
     """Delta of a partition: the cells whose loss is above epsilon."""
     factor = epsilon.exp()
     return sum(((p - factor * q).max(arb(0)) for p, q, _, _ in cells), arb(0))
+
+
+def composed_ends(
+    cuts: list[tuple[Part, Cut]], moved: tuple[int, int], given: object, epsilons: list[float]
+) -> list[arb]:
+    """Compose the epochs by losses on a lattice, of which the start of every kind of epoch is 0."""
+    window = fields(given, "window", "spacing points first tilt outer_tilt left_tilt")
+    if whole(window["points"], "points", 2, LARGEST_TRANSFORM) * ctx.prec > LARGEST_TRANSFORM * BITS:
+        raise RefusedError("the witness asks for a longer window than is computed")
+    spacing, kinds, seen = number(window["spacing"], "spacing", 1e-12, 1e6), [], window_of(window)
+    grid = Grid(arb(0), spacing, [], [])
+    for place, (part, cut) in enumerate(cuts):
+        with stage(OF_MASSES * place / len(cuts), OF_MASSES * (place + 1) / len(cuts)):
+            cells = cells_of(cut, moved)
+        masses, sink = rounded_down(cells, grid, seen.tilt)
+        kinds.append(Kind(masses, Grid(-sink, spacing, [], []), part.count))
+    with stage(OF_MASSES, 1.0):
+        return lower_ends(kinds, seen, [arb(epsilon) for epsilon in epsilons])
