@@ -404,15 +404,17 @@ def of_shuffled(certificate: Object, claims: list[Object]) -> list[Proven]:
     if any("order" in claim and "at_least" in claim for claim in claims):
         raise RefusedError("claims on the Renyi divergence of shuffled batches have 'at_most'")
     ctx.prec = whole(witness["bits"], "bits", 64, 4096)
-    about_least = [claim for claim in claims if "at_least" in claim and "alpha" not in claim]
-    about_most = [claim for claim in claims if "order" not in claim and claim not in about_least]
+    rest = [claim for claim in claims if "order" not in claim]
+    is_least = ["at_least" in claim and "alpha" not in claim for claim in rest]
+    below = [claim["epsilon"] for claim, least in zip(rest, is_least, strict=True) if least]
+    above = [claim["epsilon"] for claim, least in zip(rest, is_least, strict=True) if not least]
     try:
         with stage(0.0, OF_UPPER):
-            points = [claim["epsilon"] for claim in about_most]
-            most = iter(shuffled.upper_ends(run, witness["upper"], points) if points else [])
+            ends = shuffled.upper_ends(run, witness["upper"], above) if above else []
+            most = dict(zip(above, map(within, ends), strict=True))
         with stage(OF_UPPER, 1.0):
-            points = [claim["epsilon"] for claim in about_least]
-            least = iter(shuffled_pair.lower_ends_of_run(run, witness["lower"], points) if points else [])
+            ends = shuffled_pair.lower_ends_of_run(run, witness["lower"], below) if below else []
+            least = dict(zip(below, map(within, ends), strict=True))
         orders = {
             order: shuffled.divergence(run, witness["upper"], order) for order in distinct_orders(claims)
         }
@@ -422,17 +424,28 @@ def of_shuffled(certificate: Object, claims: list[Object]) -> list[Proven]:
         raise NotProvenError(f"a number of the witness is out of range: {str(error)[:100]}") from None
     if not all(each.is_finite() for each in orders.values()):
         raise NotProvenError(NOT_FINITE)
-    ctx.prec, found = COMPARED_BITS, []
-    for claim in claims:
-        if "order" in claim:
-            found.append(compared_divergence((arb(0), orders[claim["order"]]), claim))
-            continue
-        is_least = "at_least" in claim and "alpha" not in claim
-        delta, epsilon = largest((next(least if is_least else most),)), float(claim["epsilon"])
-        name = f"delta({claim['epsilon']!r})"
-        if "alpha" in claim:
-            delta, name = tradeoff(delta, arb(epsilon), arb(claim["alpha"])), f"beta({claim['alpha']!r})"
-        # What is proven is one end alone; of the other one nothing is known but that it is a probability.
-        other = {"lower": 0.0} if "at_most" in claim else {"upper": 1.0}
-        found.append(compared(delta, claim, epsilon, name)._replace(**other))
-    return found
+    ctx.prec = COMPARED_BITS
+    return [
+        compared_divergence((arb(0), orders[claim["order"]]), claim)
+        if "order" in claim
+        else compared_end(claim, most, least)
+        for claim in claims
+    ]
+
+
+def within(delta: arb) -> arb:
+    """Return the part of an enclosure of delta that is a probability."""
+    return largest((delta,))
+
+
+def compared_end(claim: Object, most: dict[float, arb], least: dict[float, arb]) -> Proven:
+    """Compare a claim with the end that it is about; the other end is known if another claim asks for it."""
+    at = claim["epsilon"]
+    if "alpha" in claim:
+        line, name = tradeoff(most[at], arb(at), arb(claim["alpha"])), f"beta({claim['alpha']!r})"
+        return compared(line, claim, float(at), name)._replace(upper=1.0)
+    found = compared(most[at] if "at_most" in claim else least[at], claim, float(at), f"delta({at!r})")
+    return found._replace(
+        lower=max(0.0, down(least[at].lower())) if at in least else 0.0,
+        upper=-down((-most[at]).lower()) if at in most else 1.0,
+    )

@@ -60,7 +60,7 @@ class Part(NamedTuple):
     batches: int
     least: Fraction
     most: Fraction
-    count: int
+    epochs: int
 
 
 class Run(NamedTuple):
@@ -169,11 +169,12 @@ def patterns(batch: int, batches: int, group: int, pairs: int) -> list[fmpz_poly
 
 def law_of_part(run: Run, batches: int, pairs: int) -> dict[int, arb]:
     """Probabilities of the sums of squares of an epoch with up to so many pairs of members in one batch."""
-    outside, ways, found = run.records - batches * run.batch, math.comb(run.records, run.group), {}
+    outside, ways = run.records - batches * run.batch, math.comb(run.records, run.group)
+    found: dict[int, int] = {}
     for n, polynomial in enumerate(patterns(run.batch, batches, run.group, pairs)):
         others = math.comb(outside, run.group - n)
         for d, each in enumerate(polynomial.coeffs() if others else []):
-            if each:
+            if int(each) > 0:
                 found[n + 2 * d] = found.get(n + 2 * d, 0) + int(each) * others
     return {square: arb(fmpq(number_of, ways)) for square, number_of in found.items()}
 
@@ -207,26 +208,26 @@ def law_of_run(run: Run, witness: Object) -> Law:
     scale = Fraction(run.moved) ** 2 / run.parts[0].least ** 2
     weights = [(run.parts[0].least / part.least) ** 2 for part in run.parts]
     each_part = list(zip(weights, run.parts, strict=True))
-    most = exact(scale * sum(weight * part.count * run.largest for weight, part in each_part))
+    most = exact(scale * sum(weight * part.epochs * run.largest for weight, part in each_part))
     if entry["pairs"] is None:
         return Law([], arb(1), most)
     pairs = whole(entry["pairs"], "pairs", 0, LARGEST_PAIRS)
     require_countable(run, pairs)
-    doublings = sum(2 * part.count.bit_length() for part in run.parts)
+    doublings = sum(2 * part.epochs.bit_length() for part in run.parts)
     if (values + 1) * doublings * ctx.prec > LARGEST_POWER * BITS:
         raise RefusedError("the law of this run has more values than are computed")
     base, total = Fraction(0), arb_poly([1])
     for weight, part in each_part:
         law = law_of_part(run, part.batches, pairs)
         start = min(law, default=run.largest) if from_least else run.largest
-        base += part.count * start * weight
+        base += part.epochs * start * weight
         coefficients = [arb(0)] * (values + 1)
         for square, probability in law.items():
             away = (square - start) * weight / unit
             place = math.ceil(away) if from_least else math.floor(-away)
             if place <= values:
                 coefficients[place] += probability
-        power = short_power(arb_poly(coefficients), part.count, values + 1)
+        power = short_power(arb_poly(coefficients), part.epochs, values + 1)
         total = (total * power).truncate(values + 1)
     step = unit if from_least else -unit
     squares = (exact(scale * max(Fraction(0), base + v * step)) for v in range(values + 1))
@@ -279,5 +280,5 @@ def divergence(run: Run, witness: Object, order: float) -> arb:
         rest = (1 - sum(law.values(), arb(0))).max(arb(0))
         moment = rest * (exponent * run.largest).exp()
         moment += sum((each * (exponent * square).exp() for square, each in law.items()), arb(0))
-        found += part.count * moment.log() / (alpha - 1)
+        found += part.epochs * moment.log() / (alpha - 1)
     return found

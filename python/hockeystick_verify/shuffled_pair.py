@@ -145,7 +145,7 @@ def sums_of_epochs(run: Run) -> arb:
     total = Fraction(0)
     for part in run.parts:
         if part.batches * run.batch == run.records:
-            total += part.count * Fraction(run.group * run.moved) ** 2 / (part.batches * part.most**2)
+            total += part.epochs * Fraction(run.group * run.moved) ** 2 / (part.batches * part.most**2)
     return exact(total)
 
 
@@ -169,7 +169,7 @@ def lower_ends_of_run(run: Run, witness: object, epsilons: list[float]) -> list[
     moved = (2, 2 - run.moved) if is_first else (2 - run.moved, 2)
     if entry["window"] is not None:
         return composed_ends(cuts, moved, entry["window"], epsilons)
-    if sum(part.count for part, _ in cuts) != 1:
+    if sum(part.epochs for part, _ in cuts) != 1:
         raise RefusedError("several epochs need a window")
     cells = cells_of(cuts[0][1], moved)
     return [of_one_epoch(cells, arb(epsilon)) for epsilon in epsilons]
@@ -194,6 +194,6 @@ def composed_ends(
         with stage(OF_MASSES * place / len(cuts), OF_MASSES * (place + 1) / len(cuts)):
             cells = cells_of(cut, moved)
         masses, sink = rounded_down(cells, grid, seen.tilt)
-        kinds.append(Kind(masses, Grid(-sink, spacing, [], []), part.count))
+        kinds.append(Kind(masses, Grid(-sink, spacing, [], []), part.epochs))
     with stage(OF_MASSES, 1.0):
         return lower_ends(kinds, seen, [arb(epsilon) for epsilon in epsilons])

@@ -50,7 +50,7 @@ class Losses(NamedTuple):
     middles: Floats
     p: Floats
     q: Floats
-    count: int
+    epochs: int
 
     @property
     def losses(self) -> Floats:
@@ -62,7 +62,7 @@ class Losses(NamedTuple):
         """Logarithm of the mean of e^(tilt loss)."""
         terms = np.log(self.p) + tilt * self.losses
         top = float(terms.max())
-        return self.count * (top + math.log(float(np.exp(terms - top).sum())))
+        return self.epochs * (top + math.log(float(np.exp(terms - top).sum())))
 
 
 class LowerWitness:
@@ -73,7 +73,7 @@ class LowerWitness:
         self.ball = needed("flint", "verify").arb
         self.log_delta, self.epsilon = log_delta, epsilon
         self.members = min(run.group, self.checker.LARGEST_MEMBERS)
-        self.epochs = sum(part.count for part in run.parts)
+        self.epochs = sum(part.epochs for part in run.parts)
         self.longest = max(part.batches for part in run.parts)
 
     def find(self) -> dict[str, Any]:
@@ -147,8 +147,8 @@ class LowerWitness:
         return Losses(middles[is_known], p[is_known], q[is_known], count)
 
     def _both_orders(self, length: int, cells: int) -> list[list[Losses]]:
-        first = [self._cells(self._law(part, length), part.count, cells) for part in self.run.parts]
-        return [first, [Losses(each.middles, each.q, each.p, each.count) for each in first]]
+        first = [self._cells(self._law(part, length), part.epochs, cells) for part in self.run.parts]
+        return [first, [Losses(each.middles, each.q, each.p, each.epochs) for each in first]]
 
     def _score(self, parts: list[Losses]) -> float:
         """Return a number that is larger for the output that reveals more, by Chernoff's bound."""

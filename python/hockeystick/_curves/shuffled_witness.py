@@ -95,7 +95,7 @@ class UpperWitness:
             rest = 0.0
             for part in self.run.parts:
                 law = self.checker.law_of_part(self.run, part.batches, pairs)
-                rest += part.count * float((1 - sum(law.values())).upper())
+                rest += part.epochs * float((1 - sum(law.values())).upper())
             known = pairs
             if pairs >= min(most, self.checker.LARGEST_PAIRS) or rest <= math.exp(max(self.least, -690.0)):
                 return pairs
@@ -121,7 +121,7 @@ class UpperWitness:
     def _fine_unit(self, laws: list[dict[int, Any]], starts: list[int]) -> float:
         """Return a spacing by which little is rounded where noise differs between epochs."""
         most = sum(
-            float(weight) * part.count * (max(law, default=start) - start)
+            float(weight) * part.epochs * (max(law, default=start) - start)
             for law, start, weight, part in zip(laws, starts, self.weights, self.run.parts, strict=True)
         )
         return float(f"{max(most, 1.0) / MOST_VALUES:.3g}")
@@ -133,12 +133,12 @@ class UpperWitness:
         total, mean, farthest = np.zeros(len(TILTS)), 0.0, 0
         for law, start, weight, part in zip(laws, starts, self.weights, self.run.parts, strict=True):
             places, masses = _rounded(law, start, self.run.largest, weight / Fraction(unit), name)
-            farthest += part.count * int(places.max(initial=0))
+            farthest += part.epochs * int(places.max(initial=0))
             with np.errstate(over="ignore", divide="ignore"):
-                total += part.count * np.log(np.exp(np.outer(TILTS, places)) @ masses)
+                total += part.epochs * np.log(np.exp(np.outer(TILTS, places)) @ masses)
             base = start if name == "least" else self.run.largest
             moved = unit * float(places @ masses) * (1 if name == "least" else -1)
-            mean += part.count * (float(weight) * base + moved)
+            mean += part.epochs * (float(weight) * base + moved)
         enough = float(np.min((total - self.least) / TILTS)) if farthest else 0.0
         return min(farthest, math.ceil(max(0.0, enough))), mean
 
