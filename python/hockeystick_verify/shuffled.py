@@ -45,7 +45,7 @@ LARGEST_POWER = 1 << 22
 BITS = 128
 CHUNK = 256
 """Places of a law that are a part of the work."""
-ENTRIES = "pairs unit values from"
+ENTRIES = "pairs unit values from coarser"
 """Entries of the witness of an upper end."""
 OF_LAW = 0.3
 """Part of the work on an upper end that its law is, roughly."""
@@ -199,40 +199,74 @@ def short_power(base: arb_poly, exponent: int, length: int) -> arb_poly:
         square = (square * square).truncate(length)
 
 
-def law_of_run(run: Run, witness: Object) -> Law:
-    """Law of the squared distance, rounded up (V28, 1); places are counted from the least or the most."""
-    entry = fields(witness, "upper", ENTRIES)
+class Lattice(NamedTuple):
+    """Where squared distances are rounded up to: places from the least one up, or the largest one down."""
+
+    unit: Fraction
+    values: int
+    from_least: bool
+    coarser: int
+
+    def place(self, away: Fraction) -> int:
+        """Place of a distance from the value where places begin, such that what it stands for is no less."""
+        return math.ceil(away) if self.from_least else math.floor(away)
+
+
+def lattice_of(entry: Object) -> Lattice:
+    """Read the lattice of a law."""
     number(entry["unit"], "unit", LEAST_UNIT, LARGEST_UNIT)
-    unit, values = Fraction(entry["unit"]), whole(entry["values"], "values", 0, LARGEST_VALUES)
-    from_least = choice(entry["from"], "from", "least most") == "least"
-    scale = Fraction(run.moved) ** 2 / run.parts[0].least ** 2
-    weights = [(run.parts[0].least / part.least) ** 2 for part in run.parts]
-    each_part = list(zip(weights, run.parts, strict=True))
+    return Lattice(
+        Fraction(entry["unit"]),
+        whole(entry["values"], "values", 0, LARGEST_VALUES),
+        choice(entry["from"], "from", "least most") == "least",
+        whole(entry["coarser"], "coarser", 1, LARGEST_COUNT),
+    )
+
+
+def power_of_law(law: dict[int, arb], start: int, part: Part, lattice: Lattice, weight: Fraction) -> arb_poly:
+    """Law of the sum of squares of all epochs of a part, by places of the run; others are left out."""
+    away = {square: abs(square - start) for square in law}
+    own = lattice.coarser * (math.gcd(*away.values()) or 1)
+    places = {square: lattice.place(Fraction(distance, own)) for square, distance in away.items()}
+    last = math.floor((lattice.values + 1) * lattice.unit / (own * weight))
+    length = min(last, part.epochs * max(places.values(), default=0), LARGEST_VALUES) + 1
+    if length * 2 * part.epochs.bit_length() * ctx.prec > LARGEST_POWER * BITS:
+        raise RefusedError("the law of this run has more values than are computed")
+    coefficients = [arb(0)] * length
+    for square, probability in law.items():
+        if places[square] < length:
+            coefficients[places[square]] += probability
+    found = [arb(0)] * (lattice.values + 1)
+    for v, probability in enumerate(short_power(arb_poly(coefficients), part.epochs, length).coeffs()):
+        place = lattice.place(v * own * weight / lattice.unit)
+        if place <= lattice.values:
+            found[place] += probability
+    return arb_poly(found)
+
+
+def law_of_run(run: Run, witness: Object) -> Law:
+    """Law of the squared distance, rounded up (V28, 1)."""
+    entry = fields(witness, "upper", ENTRIES)
+    lattice, first = lattice_of(entry), run.parts[0].least
+    scale = Fraction(run.moved) ** 2 / first**2
+    each_part = [((first / part.least) ** 2, part) for part in run.parts]
     most = exact(scale * sum(weight * part.epochs * run.largest for weight, part in each_part))
     if entry["pairs"] is None:
         return Law([], arb(1), most)
     pairs = whole(entry["pairs"], "pairs", 0, LARGEST_PAIRS)
     require_countable(run, pairs)
-    doublings = sum(2 * part.epochs.bit_length() for part in run.parts)
-    if (values + 1) * doublings * ctx.prec > LARGEST_POWER * BITS:
-        raise RefusedError("the law of this run has more values than are computed")
     base, total = Fraction(0), arb_poly([1])
     for weight, part in each_part:
         law = law_of_part(run, part.batches, pairs)
-        start = min(law, default=run.largest) if from_least else run.largest
+        start = min(law, default=run.largest) if lattice.from_least else run.largest
         base += part.epochs * start * weight
-        coefficients = [arb(0)] * (values + 1)
-        for square, probability in law.items():
-            away = (square - start) * weight / unit
-            place = math.ceil(away) if from_least else math.floor(-away)
-            if place <= values:
-                coefficients[place] += probability
-        power = short_power(arb_poly(coefficients), part.epochs, values + 1)
-        total = (total * power).truncate(values + 1)
-    step = unit if from_least else -unit
-    squares = (exact(scale * max(Fraction(0), base + v * step)) for v in range(values + 1))
+        power = power_of_law(law, start, part, lattice, weight)
+        total = (total * power).truncate(lattice.values + 1)
+    step = lattice.unit if lattice.from_least else -lattice.unit
     found = [
-        (square, each) for square, each in zip(squares, total.coeffs(), strict=False) if not each.is_zero()
+        (exact(scale * max(Fraction(0), base + v * step)), probability)
+        for v, probability in enumerate(total.coeffs())
+        if not probability.is_zero()
     ]
     rest = 1 - sum((each for _, each in found), arb(0))
     return Law(found, rest.max(arb(0)), most)

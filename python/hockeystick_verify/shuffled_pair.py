@@ -33,8 +33,8 @@ from hockeystick_verify.shuffled import BITS, Part, Run, short_power
 
 LARGEST_MEMBERS, LARGEST_EDGES, LARGEST_PLACE = 64, 1 << 15, 10**12
 """Most members of a group that differ; edges of cells of a part; and their places."""
-LARGEST_OF_EDGES = 3 * 10**7
-"""Most products for all edges, at so many bits as `BITS`: some ten seconds."""
+LARGEST_OF_EDGES = 2 * 10**8
+"""Most products for all edges, at so many bits as `BITS`: some twenty seconds."""
 NORMAL = 150
 """What a probability of a normal variable costs, in products of coefficients."""
 LARGEST_TRANSFORM = 1 << 18

@@ -21,8 +21,8 @@ CLOSE = 1e-10
 """By which part of itself a claimed epsilon is above the answer of the engine, where that is proven."""
 TURNS = 60
 """Steps of the search for an epsilon that is proven, at most."""
-FROM, TO, POINTS = 0.6, 1.02, 12
-"""Where the lower end is looked for first, over the answer of the engine, and at how many points."""
+FIRST = (0.6, 0.9, 0.97, 0.99, 0.997, 0.9995, 1.0005, 1.003, 1.02, 1.1, 1.4, 3.0)
+"""Where the lower end is looked for first, over the answer of the engine."""
 TURNS_BELOW, CLOSE_BELOW = 8, 1e-8
 """How often the lower end is looked at; and how close the claim is to the largest one, relative to it."""
 OF_UPPER = 0.3
@@ -165,7 +165,7 @@ def _least_proven(ends: _Ends, high: float, delta: float) -> float:
 
 def _largest_proven(ends: _Ends, low: float, delta: float) -> float:
     """Epsilon next to the largest one at which the lower end of delta is that large; 0 if none is found."""
-    points = [low * (FROM + (TO - FROM) * i / (POINTS - 1)) for i in range(POINTS)]
+    points = [low * factor for factor in FIRST]
     known: dict[float, float] = {}
     found, above = 0.0, math.inf
     for turn in range(TURNS_BELOW):

@@ -27,12 +27,13 @@ REACH = 60.0
 BISECTIONS = 12
 GOLDEN = (math.sqrt(5.0) - 1.0) / 2.0
 REFINED = 40
-EPSILON_LOST = 5e-5
+EPSILON_LOST = 2e-5
 """Part of epsilon that the cells may cost."""
 CELLS_IN_A_DEVIATION = 4.0
 """Least cells in a standard deviation of the loss of an epoch."""
 MOST_POINTS = 1 << 16
-MOST_EDGES = 3000
+FEW_EDGES, HALVINGS, MOST_OF_EDGES = 4, 12, 0.4
+"""Edges of which none is moved; how often a spacing is doubled; part of the checker's work on edges."""
 LITTLE = 1e-9
 """Part of the tilted law beyond which cells are not told apart."""
 
@@ -71,7 +72,7 @@ class LowerWitness:
     def __init__(self, run: Any, log_delta: float, epsilon: float | None) -> None:
         self.checker, self.run = needed("hockeystick_verify.shuffled_pair", "verify"), run
         self.ball = needed("flint", "verify").arb
-        self.log_delta, self.epsilon = log_delta, epsilon
+        self.log_delta, self.epsilon, self.bits = log_delta, epsilon, needed("flint", "verify").ctx.prec
         self.members = min(run.group, self.checker.LARGEST_MEMBERS)
         self.epochs = sum(part.epochs for part in run.parts)
         self.longest = max(part.batches for part in run.parts)
@@ -220,19 +221,27 @@ class LowerWitness:
         epsilon = self._score(parts) if self.epsilon is None else self.epsilon
         epsilon, tilt = self._saddle(cumulant, max(epsilon, 0.0))
         down, up, tilt_of_window, outer, left = window_near(cumulant, tilt, epsilon, self.log_delta)
-        deviations = [_deviation(part) for part in parts]
         spacing = math.sqrt(24.0 * EPSILON_LOST * max(epsilon, 0.01) / (self.epochs * (tilt + 1.0)))
-        spacing = min(spacing, max(deviations) / CELLS_IN_A_DEVIATION)
+        spacing = min(spacing, max(map(_deviation, parts)) / CELLS_IN_A_DEVIATION)
         down = max(down, 0.1 * epsilon)
         spacing = max(spacing, (down + up) / (0.9 * MOST_POINTS))
-        spread = sum(float(np.ptp(part.losses)) for part in parts)
-        spacing = float(f"{max(spacing, spread / MOST_EDGES):.3g}")
+        laws = [self._law(part, output.length) for part in self.run.parts]
+        edges = [np.zeros(0)]
+        for _ in range(HALVINGS):
+            spacing = float(f"{spacing:.3g}")
+            edges = [_edges_of(losses, spacing, tilt) for losses in parts]
+            each = zip(laws, edges, strict=True)
+            work = sum(self.checker.Cut(law, 1.0, list(places)).work() for law, places in each)
+            if work * self.bits < MOST_OF_EDGES * self.checker.LARGEST_OF_EDGES * self.checker.BITS:
+                break
+            spacing *= 2.0
         cuts = []
-        for part, losses in zip(self.run.parts, parts, strict=True):
-            unit = _rounded(1e-6 * math.sqrt(self._law(part, output.length).variance))
-            edges = sorted({round(at / unit) for at in _edges_of(losses, spacing, tilt)})
+        for part, law, places in zip(self.run.parts, laws, edges, strict=True):
+            unit = _rounded(1e-6 * math.sqrt(law.variance))
+            closer = self._aligned(law, places, spacing, output.order)
+            whole = sorted({round(float(at) / unit) for at in closer})
             block = min(output.length, part.batches)
-            cuts.append({"block": block, "unit": unit, "edges": edges} if edges else None)
+            cuts.append({"block": block, "unit": unit, "edges": whole} if whole else None)
         points = smooth((1.02 * (down + up)) / spacing + 16)
         window = {
             "spacing": spacing,
@@ -243,6 +252,25 @@ class LowerWitness:
             "left_tilt": left,
         }
         return self._found(output, cuts, window)
+
+    def _aligned(self, law: Any, edges: Floats, spacing: float, order: str) -> Floats:
+        """Move edges so that losses of cells are next to multiples of the spacing, by a step of Newton."""
+        if len(edges) < FEW_EDGES:
+            return edges
+        found = [[law.not_above(self.ball(float(at)), moved) for at in edges] for moved in self._moved()]
+        p, q = (np.array([float(b - a) for a, b in pairwise(each)]) for each in found)
+        if order == "second":
+            p, q = q, p
+        with np.errstate(divide="ignore", invalid="ignore"):
+            losses = np.log(p / q)
+            middles = 0.5 * (edges[1:] + edges[:-1])
+            slopes = np.diff(losses) / np.diff(middles)
+            away = losses - spacing * np.round(losses / spacing)
+            step = -0.5 * (away[1:] + away[:-1]) / slopes
+        room = 0.4 * np.minimum(np.diff(edges)[1:], np.diff(edges)[:-1])
+        moved: Floats = edges.copy()
+        moved[1:-1] += np.where(np.isfinite(step), np.clip(step, -room, room), 0.0)
+        return moved
 
     def _saddle(self, cumulant: Callable[[float], float], epsilon: float) -> tuple[float, float]:
         """Epsilon of the delta, about, and the tilt at which the integrand of delta is smallest there."""
@@ -287,7 +315,7 @@ def _deviation(part: Losses) -> float:
     return math.sqrt(max(float(part.p @ (part.losses - mean) ** 2) / float(part.p.sum()), 1e-30))
 
 
-def _edges_of(part: Losses, spacing: float, tilt: float) -> list[float]:
+def _edges_of(part: Losses, spacing: float, tilt: float) -> Floats:
     """Return outputs with losses half a spacing above a multiple of it, where that matters."""
     losses = part.losses
     weights = np.log(part.p) + tilt * losses
@@ -303,4 +331,4 @@ def _edges_of(part: Losses, spacing: float, tilt: float) -> list[float]:
         places = np.arange(math.ceil(min(low, high)), math.floor(max(low, high)) + 1)
         shares = (places - low) / (high - low)
         found += (part.middles[i] + shares * (part.middles[i + 1] - part.middles[i])).tolist()
-    return found
+    return np.sort(np.array(found))

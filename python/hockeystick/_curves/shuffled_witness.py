@@ -6,6 +6,7 @@ Nothing here is proven, as in `hockeystick._curves.witness`. The laws are those 
 from __future__ import annotations
 
 import math
+import operator
 from fractions import Fraction
 from typing import Any
 
@@ -18,8 +19,9 @@ from hockeystick.errors import UnsupportedError
 
 NEGLIGIBLE = 1e-13
 """Part of delta that members in batches may have whose law is not listed."""
-MOST_VALUES = 20_000
-"""Most places of the law: the checker takes a second for each point of the curve."""
+FINE_VALUES, MOST_VALUES = 20_000, 40_000
+"""Places of the law where noise differs between epochs, and most of them: the checker takes a second or two
+for each point of the curve."""
 LARGEST_KINDS = 64
 LEAST_NOISE, MOST_NOISE = 1e-3, 1e9
 """Limits of the checker."""
@@ -69,24 +71,31 @@ class UpperWitness:
     def __init__(self, run: Any, log_delta: float) -> None:
         self.checker, self.run = needed("hockeystick_verify.shuffled", "verify"), run
         self.least = log_delta + math.log(NEGLIGIBLE)
+        self.one = needed("flint", "verify").arb(1)
         first = run.parts[0].least
         self.weights = [(first / part.least) ** 2 for part in run.parts]
 
     def find(self) -> dict[str, Any]:
         """Return the witness; where the law would be too long, all members count as in one batch."""
-        published: dict[str, Any] = {"pairs": None, "unit": 1, "values": 0, "from": "least"}
+        published = {"pairs": None, "unit": 1.0, "values": 0, "from": "least", "coarser": 1}
         pairs = self._pairs()
         if pairs is None:
             return published
         laws = [self.checker.law_of_part(self.run, part.batches, pairs) for part in self.run.parts]
-        found = self._places(laws)
-        return published if found is None else {"pairs": pairs, **found}
+        coarser = 1
+        while coarser < 1 << 60:
+            both = [self._lattice(laws, coarser, name) for name in ("least", "most")]
+            found = [each for each in both if each is not None]
+            if found:
+                _, lattice = min(found, key=operator.itemgetter(0))
+                return {"pairs": pairs, **lattice}
+            coarser *= 2
+        return published
 
     def _pairs(self) -> int | None:
         """How many pairs of members in one batch are to be told apart; None if that takes too long."""
-        group, pairs = self.run.group, 0
-        most = group * (group - 1) // 2
-        known = None
+        most = min(self.run.group * (self.run.group - 1) // 2, self.checker.LARGEST_PAIRS)
+        pairs, known = 0, None
         while True:
             try:
                 self.checker.require_countable(self.run, pairs)
@@ -95,61 +104,44 @@ class UpperWitness:
             rest = 0.0
             for part in self.run.parts:
                 law = self.checker.law_of_part(self.run, part.batches, pairs)
-                rest += part.epochs * float((1 - sum(law.values())).upper())
+                rest += part.epochs * float((self.one - sum(law.values())).upper())
             known = pairs
-            if pairs >= min(most, self.checker.LARGEST_PAIRS) or rest <= math.exp(max(self.least, -690.0)):
+            if pairs >= most or rest <= math.exp(max(self.least, -690.0)):
                 return pairs
-            pairs = min(max(1, 2 * pairs), most, self.checker.LARGEST_PAIRS)
+            pairs = min(max(1, 2 * pairs), most)
 
-    def _places(self, laws: list[dict[int, Any]]) -> dict[str, Any] | None:
-        """Spacing, number and order of the places of the law; None if no choice has few enough."""
-        starts = [min(law, default=self.run.largest) for law in laws]
-        distances = [s - start for law, start in zip(laws, starts, strict=True) for s in law]
-        alike = all(weight == 1 for weight in self.weights)
-        unit = float(math.gcd(*distances) or 1) if alike else self._fine_unit(laws, starts)
-        for _ in range(60):
-            best: tuple[float, dict[str, Any]] | None = None
-            for name in ("least", "most"):
-                values, mean = self._length(laws, starts, unit, name)
-                if values <= MOST_VALUES and (best is None or mean < best[0]):
-                    best = mean, {"unit": unit, "values": values, "from": name}
-            if best is not None:
-                return best[1]
-            unit *= 2.0
-        return None
-
-    def _fine_unit(self, laws: list[dict[int, Any]], starts: list[int]) -> float:
-        """Return a spacing by which little is rounded where noise differs between epochs."""
-        most = sum(
-            float(weight) * part.epochs * (max(law, default=start) - start)
-            for law, start, weight, part in zip(laws, starts, self.weights, self.run.parts, strict=True)
-        )
-        return float(f"{max(most, 1.0) / MOST_VALUES:.3g}")
-
-    def _length(
-        self, laws: list[dict[int, Any]], starts: list[int], unit: float, name: str
-    ) -> tuple[int, float]:
-        """How many places the law needs, by Chernoff's bound, and the mean of the squared distance."""
-        total, mean, farthest = np.zeros(len(TILTS)), 0.0, 0
-        for law, start, weight, part in zip(laws, starts, self.weights, self.run.parts, strict=True):
-            places, masses = _rounded(law, start, self.run.largest, weight / Fraction(unit), name)
-            farthest += part.epochs * int(places.max(initial=0))
+    def _lattice(
+        self, laws: list[dict[int, Any]], coarser: int, name: str
+    ) -> tuple[float, dict[str, Any]] | None:
+        """Places of the law, and its mean once it is rounded; None if these are too many places."""
+        total, mean, farthest, common, longest = np.zeros(len(TILTS)), 0.0, 0.0, 0, 0.0
+        for law, weight, part in zip(laws, self.weights, self.run.parts, strict=True):
+            start = min(law, default=self.run.largest) if name == "least" else self.run.largest
+            away = [abs(square - start) for square in law]
+            own = coarser * (math.gcd(*away) or 1)
+            common = math.gcd(common, own)
+            rounded = math.ceil if name == "least" else math.floor
+            places = np.array([own * rounded(Fraction(each, own)) for each in away], dtype=np.float64)
+            masses = np.array([float(each) for each in law.values()])
+            scaled, size = places * float(weight), part.epochs * float(places.max(initial=0.0))
             with np.errstate(over="ignore", divide="ignore"):
-                total += part.epochs * np.log(np.exp(np.outer(TILTS, places)) @ masses)
-            base = start if name == "least" else self.run.largest
-            moved = unit * float(places @ masses) * (1 if name == "least" else -1)
-            mean += part.epochs * (float(weight) * base + moved)
-        enough = float(np.min((total - self.least) / TILTS)) if farthest else 0.0
-        return min(farthest, math.ceil(max(0.0, enough))), mean
+                logarithms = part.epochs * np.log(np.exp(np.outer(TILTS, scaled)) @ masses)
+            total += logarithms
+            longest = max(longest, min(size, _enough(logarithms, self.least) / float(weight)) / own)
+            farthest += size * float(weight)
+            moved = part.epochs * float(scaled @ masses)
+            mean += part.epochs * float(weight) * start + (moved if name == "least" else -moved)
+        reach = min(farthest, _enough(total, self.least))
+        if all(weight == 1 for weight in self.weights):
+            unit, values = float(common), math.ceil(reach / common)
+        else:
+            unit = float(f"{max(reach, 1e-3) / FINE_VALUES:.3g}")
+            values = math.ceil(reach / unit) + len(laws)
+        if max(longest, values) > MOST_VALUES:
+            return None
+        return mean, {"unit": unit, "values": values, "from": name, "coarser": coarser}
 
 
-def _rounded(
-    law: dict[int, Any], start: int, largest: int, scale: Fraction, name: str
-) -> tuple[Floats, Floats]:
-    """Places of the sums of squares of an epoch, and their probabilities."""
-    found: dict[int, float] = {}
-    for square, probability in law.items():
-        away = (square - start) * scale if name == "least" else (largest - square) * scale
-        place = math.ceil(away) if name == "least" else math.floor(away)
-        found[place] = found.get(place, 0.0) + float(probability)
-    return np.array(list(found), dtype=np.float64), np.array(list(found.values()))
+def _enough(logarithms: Floats, least: float) -> float:
+    """Return what a sum is above with a negligible probability, by Chernoff's bound."""
+    return max(0.0, float(np.min((logarithms - least) / TILTS)))
