@@ -76,12 +76,16 @@ class _Ends:
         return float(found.upper)
 
     def least(self, epsilons: list[float]) -> list[float]:
-        """Lower ends of delta; 0 where nothing is proven."""
+        """Lower ends of delta; 0 where nothing is proven, as below the window of the witness."""
+        window = self.witness["lower"].get("window")
+        start = -math.inf if window is None else (window["first"] + 1) * window["spacing"]
+        asked = [each for each in epsilons if each >= start]
         try:
-            found = self.proven([{"epsilon": each, "at_least": 0.0} for each in epsilons])
+            found = self.proven([{"epsilon": each, "at_least": 0.0} for each in asked]) if asked else []
         except (self.checker.NotProvenError, self.checker.RefusedError):
             return [0.0] * len(epsilons)
-        return [float(each.lower) for each in found]
+        known = {each.epsilon: float(each.lower) for each in found}
+        return [known.get(each, 0.0) for each in epsilons]
 
 
 def certificate_of_shuffled(
