@@ -99,9 +99,9 @@ def certificate_of_shuffled(
     if order is not None:
         return _of_divergence(curve, order)
     if alpha is not None:
+        ends = _Ends(curve)
         point, line = point_of_tradeoff(curve, alpha)
         level = float(curve.delta(point))
-        ends = _Ends(curve)
         ends.look_above(math.log(max(level, 1e-300)))
         return ends.certificate([line(ends.most({"epsilon": point}))])
     if epsilon is not None:
@@ -121,8 +121,8 @@ def _of_divergence(curve: ShuffledCurve, order: float) -> Certificate:
 
 def _of_delta(curve: ShuffledCurve, epsilon: float) -> Certificate:
     """Certificate of both ends of delta at an epsilon."""
-    least, most = (float(end) for end in curve.bounds(epsilon=epsilon))
     ends = _Ends(curve)
+    least, most = (float(end) for end in curve.bounds(epsilon=epsilon))
     with stage(0.0, OF_UPPER):
         ends.look_above(math.log(max(min(least, most) or most, 1e-300)))
         claims = [{"epsilon": epsilon, "at_most": ends.most({"epsilon": epsilon})}]
@@ -136,9 +136,10 @@ def _of_delta(curve: ShuffledCurve, epsilon: float) -> Certificate:
 
 def _of_epsilon(curve: ShuffledCurve, delta: float) -> Certificate:
     """Certificate of both ends of epsilon at a delta."""
+    ends = _Ends(curve)
     low, high = (float(end) for end in curve.bounds(delta=delta))
     require(math.isfinite(high), "delta", delta, "a delta for which epsilon is finite")
-    ends, log_delta = _Ends(curve), math.log(delta)
+    log_delta = math.log(delta)
     with stage(0.0, OF_UPPER):
         ends.look_above(log_delta)
         claims = [{"epsilon": _least_proven(ends, high, delta), "at_most": delta}]
