@@ -12,7 +12,7 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from flint import arb, arb_poly, ctx, fmpq, fmpz_poly
+from flint import arb, arb_poly, ctx, fmpq
 
 from hockeystick_verify.checker import (
     LARGEST_COUNT,
@@ -36,8 +36,9 @@ MOVED = {"zero_out": 1, "replace": 2}
 """Clipping norms by which a record that changes moves the sum of its batch."""
 LARGEST_PAIRS, LARGEST_VALUES, LEAST_UNIT, LARGEST_UNIT = 1 << 16, 1 << 17, 1e-9, 1e18
 """Most pairs of members in one batch that are told apart; places of the law; and bounds of its spacing."""
-LARGEST_COUNTING = 4 * 10**9
-"""Most products of words that counting the patterns of an epoch takes: some seconds."""
+NUMBER, LARGEST_COUNTING, LARGEST_KEPT = 300, 2 * 10**10, 4 * 10**7
+"""What a product of numbers costs besides, in words; most words of all products that counting the patterns of
+an epoch takes, some twenty seconds; and most words that are kept."""
 LARGEST_EVALUATIONS = 1 << 18
 """Most places, times points of the curve, at so many bits as `BITS`: some ten seconds."""
 LARGEST_POWER = 1 << 22
@@ -81,7 +82,8 @@ class Run(NamedTuple):
 def is_shuffled(run: object) -> bool:
     """Whether a step of a run has shuffled batches."""
     steps = run.get("steps") if isinstance(run, dict) else None
-    schemes = [step.get("sampling") for step in steps or [] if isinstance(step, dict)]
+    listed = steps if isinstance(steps, list) else []
+    schemes = [step.get("sampling") for step in listed if isinstance(step, dict)]
     return any(isinstance(each, dict) and each.get("name") == SHUFFLE for each in schemes)
 
 
@@ -138,32 +140,33 @@ def parts_of(steps: list[tuple[Fraction, int]], rounds: int) -> list[Part]:
 
 
 def require_countable(run: Run, pairs: int) -> None:
-    """Refuse patterns that would take long to count."""
+    """Refuse patterns that would take long to count, or much memory."""
     if run.group > LARGEST_GROUP:
         raise RefusedError(
             f"the patterns of groups of up to {LARGEST_GROUP} records are counted, got {run.group}"
         )
     terms = min(math.isqrt(2 * pairs) + 2, run.batch, run.group)
     words = 1 + run.group * run.records.bit_length() // 64
-    if run.group * terms * (pairs + 1) * words > LARGEST_COUNTING:
+    kept = run.group * (pairs + 1)
+    if kept * terms * (NUMBER + words) > LARGEST_COUNTING or kept * words > LARGEST_KEPT:
         raise RefusedError("the patterns of this group would take too long to count")
 
 
 @lru_cache(maxsize=4)
-def patterns(batch: int, batches: int, group: int, pairs: int) -> list[fmpz_poly]:
+def patterns(batch: int, batches: int, group: int, pairs: int) -> list[list[int]]:
     """Ways to choose n positions of some batches, for each n up to `group`, by pairs in one batch (V28, 1).
 
-    The coefficient of y^d, for d up to `pairs`, is the number of ways in which d pairs of them share a batch.
+    The entry of d, for d up to `pairs`, is the number of ways in which d pairs of them share a batch.
     """
-    found = [fmpz_poly([1])]
     terms = [j for j in range(1, min(group, batch) + 1) if j * (j - 1) // 2 <= pairs]
-    choices = {j: math.comb(batch, j) for j in terms}
+    choices, found = {j: math.comb(batch, j) for j in terms}, [[1]]
     for n in range(1, group + 1):
-        total = fmpz_poly([])
+        total = [0] * (min(pairs, n * (n - 1) // 2) + 1)
         for j in terms[:n]:
-            factor = (j * (batches + 1) - n) * choices[j]
-            total += fmpz_poly([0] * (j * (j - 1) // 2) + [factor]) * found[n - j]
-        found.append(fmpz_poly((total // n).coeffs()[: pairs + 1]))
+            factor, shift = (j * (batches + 1) - n) * choices[j], j * (j - 1) // 2
+            for d, ways in enumerate(found[n - j][: len(total) - shift], shift):
+                total[d] += factor * ways
+        found.append([each // n for each in total])
     return found
 
 
@@ -171,11 +174,11 @@ def law_of_part(run: Run, batches: int, pairs: int) -> dict[int, arb]:
     """Probabilities of the sums of squares of an epoch with up to so many pairs of members in one batch."""
     outside, ways = run.records - batches * run.batch, math.comb(run.records, run.group)
     found: dict[int, int] = {}
-    for n, polynomial in enumerate(patterns(run.batch, batches, run.group, pairs)):
+    for n, each in enumerate(patterns(run.batch, batches, run.group, pairs)):
         others = math.comb(outside, run.group - n)
-        for d, each in enumerate(polynomial.coeffs() if others else []):
-            if int(each) > 0:
-                found[n + 2 * d] = found.get(n + 2 * d, 0) + int(each) * others
+        for d, chosen in enumerate(each if others else []):
+            if chosen:
+                found[n + 2 * d] = found.get(n + 2 * d, 0) + chosen * others
     return {square: arb(fmpq(number_of, ways)) for square, number_of in found.items()}
 
 
@@ -187,16 +190,21 @@ class Law(NamedTuple):
     most: arb
 
 
+def beginning(polynomial: arb_poly, length: int) -> arb_poly:
+    """First coefficients of a polynomial."""
+    return arb_poly(polynomial.coeffs()[:length])
+
+
 def short_power(base: arb_poly, exponent: int, length: int) -> arb_poly:
     """First coefficients of a power."""
     found, square, rest = arb_poly([1]), base, exponent
     while True:
         if rest & 1:
-            found = (found * square).truncate(length)
+            found = beginning(found * square, length)
         rest >>= 1
         if not rest:
             return found
-        square = (square * square).truncate(length)
+        square = beginning(square * square, length)
 
 
 class Lattice(NamedTuple):
@@ -261,7 +269,7 @@ def law_of_run(run: Run, witness: Object) -> Law:
         start = min(law, default=run.largest) if lattice.from_least else run.largest
         base += part.epochs * start * weight
         power = power_of_law(law, start, part, lattice, weight)
-        total = (total * power).truncate(lattice.values + 1)
+        total = beginning(total * power, lattice.values + 1)
     step = lattice.unit if lattice.from_least else -lattice.unit
     found = [
         (exact(scale * max(Fraction(0), base + v * step)), probability)

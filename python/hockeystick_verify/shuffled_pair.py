@@ -37,8 +37,8 @@ LARGEST_OF_EDGES = 2 * 10**8
 """Most products for all edges, at so many bits as `BITS`: some twenty seconds."""
 NORMAL = 150
 """What a probability of a normal variable costs, in products of coefficients."""
-LARGEST_TRANSFORM = 1 << 18
-"""Most points of the window, at so many bits as `BITS`."""
+LARGEST_TRANSFORM, LARGEST_TRANSFORMS = 1 << 18, 1 << 22
+"""Most points of the window, and of the transforms of all parts, at so many bits as `BITS`."""
 EDGES_OF_A_JOB = 32
 OF_MASSES = 0.6
 """Part of the work on a lower end that the masses of cells are, roughly."""
@@ -186,7 +186,8 @@ def composed_ends(
 ) -> list[arb]:
     """Compose the epochs by losses on a lattice, of which the start of every kind of epoch is 0."""
     window = fields(given, "window", "spacing points first tilt outer_tilt left_tilt")
-    if whole(window["points"], "points", 2, LARGEST_TRANSFORM) * ctx.prec > LARGEST_TRANSFORM * BITS:
+    points = whole(window["points"], "points", 2, LARGEST_TRANSFORM) * ctx.prec
+    if points > LARGEST_TRANSFORM * BITS or points * (len(cuts) + 1) > LARGEST_TRANSFORMS * BITS:
         raise RefusedError("the witness asks for a longer window than is computed")
     spacing, kinds, seen = number(window["spacing"], "spacing", 1e-12, 1e6), [], window_of(window)
     grid = Grid(arb(0), spacing, [], [])

@@ -6,7 +6,13 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from hockeystick._arguments import float_scalar, require
-from hockeystick._curves.certifying import certificate_of, point_of_tradeoff
+from hockeystick._curves.certifying import (
+    MOST_ABOVE,
+    MOST_DIGITS,
+    MOST_MORE,
+    certificate_of,
+    point_of_tradeoff,
+)
 from hockeystick._curves.shared_work import stage
 from hockeystick._curves.shuffled_lower import LowerWitness
 from hockeystick._curves.shuffled_witness import UpperWitness, bits_for, described_shuffled
@@ -23,12 +29,17 @@ TURNS = 60
 """Steps of the search for an epsilon that is proven, at most."""
 FIRST = (0.6, 0.9, 0.97, 0.99, 0.997, 0.9995, 1.0005, 1.003, 1.02, 1.1, 1.4, 3.0)
 """Where the lower end is looked for first, over the answer of the engine."""
+FURTHER = (1.1, 1.3, 1.6, 2.0, 3.0, 5.0, 10.0)
+"""And beyond all of these, over the largest one that is proven."""
 TURNS_BELOW, CLOSE_BELOW = 8, 1e-8
 """How often the lower end is looked at; and how close the claim is to the largest one, relative to it."""
 OF_UPPER = 0.3
 """Part of the work that the upper end is, roughly: for the bar alone."""
 MOST_MOMENT = 2000.0
 """Logarithm of the largest factor of a moment for which members in one batch are told apart exactly."""
+
+TINY = 1e-300
+"""What a delta of 0 counts as where a proven one is compared with it."""
 
 Claim = dict[str, float]
 
@@ -125,7 +136,10 @@ def _of_delta(curve: ShuffledCurve, epsilon: float) -> Certificate:
     least, most = (float(end) for end in curve.bounds(epsilon=epsilon))
     with stage(0.0, OF_UPPER):
         ends.look_above(math.log(max(min(least, most) or most, 1e-300)))
-        claims = [{"epsilon": epsilon, "at_most": ends.most({"epsilon": epsilon})}]
+        found = ends.most({"epsilon": epsilon})
+    if found > max(MOST_ABOVE, most**-MOST_DIGITS if most else 0.0) * max(most, TINY) or found >= 1.0 > most:
+        raise UnsupportedError(f"the checker proves delta <= {found:.3g} only, where {most:.3g} is true")
+    claims = [{"epsilon": epsilon, "at_most": found}]
     with stage(OF_UPPER, 1.0):
         ends.look_below(math.log(max(least or most, 1e-300)), epsilon)
         (found,) = ends.least([epsilon])
@@ -142,7 +156,10 @@ def _of_epsilon(curve: ShuffledCurve, delta: float) -> Certificate:
     log_delta = math.log(delta)
     with stage(0.0, OF_UPPER):
         ends.look_above(log_delta)
-        claims = [{"epsilon": _least_proven(ends, high, delta), "at_most": delta}]
+        found = _least_proven(ends, high, delta)
+    if found > high * (1.0 + MOST_MORE) + MOST_MORE:
+        raise UnsupportedError(f"the checker proves epsilon <= {found:.4g} only, where {high:.4g} is true")
+    claims = [{"epsilon": found, "at_most": delta}]
     if low > 0.0:
         with stage(OF_UPPER, 1.0):
             ends.look_below(log_delta, None)
@@ -179,8 +196,11 @@ def _largest_proven(ends: _Ends, low: float, delta: float) -> float:
         found = max((at for at, value in known.items() if value >= delta), default=0.0)
         above = min((at for at, value in known.items() if at > found), default=math.inf)
         width = above - found
-        if not 0.0 < found < above < math.inf or width <= CLOSE_BELOW * found:
+        if not found or width <= CLOSE_BELOW * found:
             break
+        if width == math.inf:  # the checker proves more than the engine, as of groups of more than 64
+            points = [found * factor for factor in FURTHER]
+            continue
         points = [found + width * i / 6.0 for i in range(1, 6)]
         if known[above] > 0.0:  # delta is about exponential in epsilon between two points
             over, under = math.log(known[found] / delta), math.log(known[above] / delta)

@@ -112,8 +112,8 @@ class UpperWitness:
 
     def _lattice(
         self, laws: list[dict[int, Any]], coarser: int, name: str
-    ) -> tuple[float, dict[str, Any]] | None:
-        """Places of the law, and its mean once it is rounded; None if these are too many places."""
+    ) -> tuple[tuple[float, int], dict[str, Any]] | None:
+        """Places of the law, and its mean once it is rounded with their number; None if they are too many."""
         total, mean, farthest, common, longest = np.zeros(len(TILTS)), 0.0, 0.0, 0, 0.0
         for law, weight, part in zip(laws, self.weights, self.run.parts, strict=True):
             start = min(law, default=self.run.largest) if name == "least" else self.run.largest
@@ -139,7 +139,12 @@ class UpperWitness:
             values = math.ceil(reach / unit) + len(laws)
         if max(longest, values) > MOST_VALUES:
             return None
-        return mean, {"unit": unit, "values": values, "from": name, "coarser": coarser}
+        return (float(f"{mean:.9g}"), values), {
+            "unit": unit,
+            "values": values,
+            "from": name,
+            "coarser": coarser,
+        }
 
 
 def _enough(logarithms: Floats, least: float) -> float:
