@@ -106,6 +106,17 @@ def test_runs_without_a_certificate_are_refused_by_name():
         hs.privacy_curve(**EPOCH).certify(delta=2.0)
 
 
+def test_large_groups_are_followed_or_refused():
+    run = {"noise_multiplier": 40.0, "sampling": hs.Shuffle(50, 5000), "adjacency": "zero_out", "steps": 100}
+    found = hs.privacy_curve(group_size=100, **run)
+    lower, upper = found.bounds(delta=1e-5)
+    above, below = found.certify(delta=1e-5).claims
+    assert 0.0 <= relative(above["epsilon"], upper) < 1e-9
+    assert below["epsilon"] > 1.2 * lower  # the engine follows 64 members
+    with pytest.raises(hs.UnsupportedError, match=r"the checker proves epsilon <= .* only, where"):
+        hs.privacy_curve(group_size=600, **run).certify(delta=1e-5)
+
+
 def test_the_work_is_shared_and_reported():
     seen = []
     found = hs.privacy_curve(**EPOCH | {"steps": 300, "group_size": 2})

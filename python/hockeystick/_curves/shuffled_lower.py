@@ -87,10 +87,13 @@ class LowerWitness:
             for order, losses in zip(ORDERS, self._both_orders(length, self._rough), strict=True)
         ]
         _, length, order = max(scored)
-        is_whole = all(part.batches * self.run.batch == self.run.records for part in self.run.parts)
-        if length == self.longest and is_whole:
+        if length == self.longest and self._is_whole():
             return {"output": "sum"}
         return self._composed(Output(length, order))
+
+    def _is_whole(self) -> bool:
+        """Whether every record is in a batch of every epoch, so that sums of epochs are Gaussian."""
+        return all(part.batches * self.run.batch == self.run.records for part in self.run.parts)
 
     @property
     def _rough(self) -> int:
@@ -177,6 +180,8 @@ class LowerWitness:
                     best = values[top], length, order, float(places[top]), float(places[1] - places[0])
         assert best is not None
         _, length, order, at, width = best
+        if length == self.longest and self._is_whole():
+            return {"output": "sum"}
         law = self._law(part, length)
         at = _largest_at(lambda x: self._gain(self._tails(law, x), order), at - width, at + width)
         unit = _rounded(1e-9 * math.sqrt(law.variance))
