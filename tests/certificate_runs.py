@@ -20,7 +20,16 @@ from typing import NamedTuple
 import numpy as np
 
 import hockeystick as hs
-from hockeystick_verify import allocation, check, correlated, lattice, read, tilted_allocation
+from hockeystick_verify import (
+    allocation,
+    check,
+    correlated,
+    lattice,
+    read,
+    shuffled,
+    shuffled_pair,
+    tilted_allocation,
+)
 
 SEED = 25
 SCHEMES = ("poisson",) * 3 + ("fixed", "full", "rates", "norms", "orthogonal", "microbatches", "adaptive")
@@ -44,6 +53,9 @@ NEWEST_SCHEMES = (
     "renyi of dealt", "renyi of laplace dealt", "renyi of dealt group", "renyi of truncated",
     "renyi of fixed replaced", "renyi of mixed", "group in truncated",
 )  # fmt: skip
+SHUFFLED = 5400
+"""From this number on, runs have shuffled batches, and are of `SHUFFLED_SCHEMES`."""
+SHUFFLED_SCHEMES = ("shuffled",) * 6 + ("renyi of shuffled", "trade-off of shuffled")
 MOST_SECONDS = 60
 """Processor time for one run, to make its certificate and to check it."""
 OTHER_SCHEMES = (
@@ -73,6 +85,8 @@ class RandomRun(NamedTuple):
 def random_run(number):
     """Run of this number: it depends on nothing else."""
     generator = np.random.default_rng([SEED, number])
+    if number >= SHUFFLED:
+        return _shuffled(generator)
     if number >= NEWEST:
         return _newest(generator)
     if number >= LATER:
@@ -291,6 +305,31 @@ def _newest(generator):
     return RandomRun((scheme,), curve, float(10 ** -generator.uniform(2.0, 6.0)), True, other)
 
 
+def _shuffled(generator):
+    """Draw a run with shuffled batches: of one record or of a group, with one or two noise multipliers."""
+    scheme, other = str(generator.choice(SHUFFLED_SCHEMES)), {}
+    records = int(_log_uniform(generator, 20.0, 100_000.0))
+    batch = max(1, int(records * _log_uniform(generator, 1e-3, 0.5)))
+    rounds, epochs = records // batch, _log_uniform(generator, 0.3, 200.0)
+    size = min(int(generator.choice((1, 1, 1, 2, 3, 8, 24, 64))), records)
+    run = {"adjacency": str(generator.choice(("zero_out", "replace"))), "group_size": size}
+    run |= {"sampling": hs.Shuffle(batch, records), "steps": max(1, int(epochs * rounds))}
+    noise = _log_uniform(generator, 0.4, 8.0) * max(1.0, math.sqrt(epochs * size) / 3.0)
+    if generator.random() < 0.25:
+        run["steps"] = rounds * max(1, int(epochs))
+        curve = hs.privacy_curve(noise_multiplier=noise, **run)
+        curve = curve + hs.privacy_curve(noise_multiplier=1.5 * noise, **run)
+    else:
+        curve = hs.privacy_curve(noise_multiplier=noise, **run)
+    if scheme.startswith("renyi"):
+        other = {"order": float(generator.uniform(1.1, 20.0))}
+    elif scheme.startswith("trade-off"):
+        other = {"alpha": float(generator.uniform(0.01, 0.5))}
+    low, high = (12.0, 100.0) if generator.random() < 0.1 else (2.0, 12.0)
+    delta = float(10 ** -generator.uniform(low, high))
+    return RandomRun((scheme,), curve, delta, bool(generator.random() < 0.5), other)
+
+
 def certified(run):
     """Certificate of a random run; None if no finite epsilon is known."""
     if run.other:
@@ -324,7 +363,8 @@ def _outcome(number):
         return row | {"outcome": "no finite epsilon"}
     for cached in (allocation, tilted_allocation, correlated):
         cached.transforms.cache_clear()
-    lattice.composed_run.cache_clear()
+    for kept in (lattice.composed_run, shuffled.patterns, shuffled_pair.known_cells):
+        kept.cache_clear()
     found = check(read(certificate.to_json()))
     row |= {"outcome": "verified" if all(each.holds for each in found) else "NOT VERIFIED"}
     widths = [(each.upper - each.lower) / each.upper for each in found if each.upper]

@@ -93,8 +93,9 @@ def answers_of(page):
             os.chdir(before)
     different = {}
     for answer in found:
-        if isinstance(answer.curve, hs.PrivacyCurve):
-            key = (repr(answer.curve.segments), answer.curve.adjacency, answer.at, answer.value)
+        if isinstance(answer.curve, hs.PrivacyCurve | hs.ShuffledCurve):
+            about = getattr(answer.curve, "sampling", None), answer.curve.segments, answer.curve.group_size
+            key = (repr(about), answer.curve.adjacency, answer.at, answer.value)
             different.setdefault(key, answer)
     return list(different.values())
 

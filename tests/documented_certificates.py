@@ -143,6 +143,12 @@ CURVES |= {
         + hs.privacy_curve(noise_multiplier=2.0, sample_rate=0.01, steps=500, adjacency="remove"),
     ),
 }
+SHUFFLED = {"noise_multiplier": 1.0, "sampling": hs.Shuffle(600, 60_000), "adjacency": "zero_out"}
+CURVES |= {
+    "shuffled": (4.377, hs.privacy_curve(steps=100, **SHUFFLED)),
+    "shuffled-group": (11.587, hs.privacy_curve(steps=100, group_size=4, **SHUFFLED)),
+    "shuffled-epochs": (8.106, hs.privacy_curve(steps=250, **SHUFFLED)),
+}
 CUT = {
     "noise_multiplier": 1.0,
     "sampling": hs.Poisson(0.01, max_batch_size=128, dataset_size=10_000),

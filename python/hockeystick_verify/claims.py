@@ -16,6 +16,8 @@ from hockeystick_verify import (
     moments,
     parts,
     sensitivity,
+    shuffled,
+    shuffled_pair,
     tilted_allocation,
 )
 from hockeystick_verify.checker import (
@@ -44,6 +46,8 @@ LARGEST_CHAIN = 5 * 10**6
 """Most points of the line, times the epsilons of all links: they take about a minute."""
 COMPARED_BITS = 256
 """Bits of the comparisons with claims; those of the witnesses may be fewer or more."""
+OF_UPPER = 0.5
+"""Part of the work on shuffled batches that the claims on the upper end are."""
 PARTS = 100
 """Parts of the work on one ordered pair, or on one claim on a divergence, that are reported."""
 LITTLE = 0.02
@@ -272,6 +276,9 @@ def check(certificate: Object, *, progress: Report | None = None, processes: int
         If an inequality fails before there is an interval.
     """
     claims = read_claims(certificate)
+    if shuffled.is_shuffled(certificate["run"]):
+        with working(progress, processes, PARTS):
+            return of_shuffled(certificate, claims)
     ways, divergences = directions(certificate["run"]), len(distinct_orders(claims))
     curves = 0 if all("order" in claim for claim in claims) else len(ways)
     with working(progress, processes, PARTS * (curves + divergences)):
@@ -397,3 +404,62 @@ def compared_divergence(bounds: tuple[arb, arb], claim: Object) -> Proven:
     lower, upper = bounds
     found = compared(upper if "at_most" in claim else lower, claim, math.nan, f"D_{claim['order']!r}")
     return found._replace(lower=max(0.0, down(lower.lower())), upper=-down((-upper).lower()))
+
+
+# ---------------------------------------------------------------- V28: shuffled batches
+
+
+def of_shuffled(certificate: Object, claims: list[Object]) -> list[Proven]:
+    """Compare claims on a run with shuffled batches with the end that is proven for them."""
+    run, way = shuffled.read_run(certificate["run"]), certificate["run"]["adjacency"]
+    given = fields(certificate["witness"], "witness", way)[way]
+    witness = fields(given, f"witness of {way!r}", "bits method upper lower")
+    choice(witness["method"], "method for shuffled batches", "shuffled")
+    if any("order" in claim and "at_least" in claim for claim in claims):
+        raise RefusedError("claims on the Renyi divergence of shuffled batches have 'at_most'")
+    ctx.prec = whole(witness["bits"], "bits", 64, 4096)
+    rest = [claim for claim in claims if "order" not in claim]
+    is_least = ["at_least" in claim and "alpha" not in claim for claim in rest]
+    below = [claim["epsilon"] for claim, least in zip(rest, is_least, strict=True) if least]
+    above = [claim["epsilon"] for claim, least in zip(rest, is_least, strict=True) if not least]
+    try:
+        with stage(0.0, OF_UPPER):
+            ends = shuffled.upper_ends(run, witness["upper"], above) if above else []
+            most = dict(zip(above, map(within, ends), strict=True))
+        with stage(OF_UPPER, 1.0):
+            ends = shuffled_pair.lower_ends_of_run(run, witness["lower"], below) if below else []
+            least = dict(zip(below, map(within, ends), strict=True))
+        orders = {
+            order: shuffled.divergence(run, witness["upper"], order) for order in distinct_orders(claims)
+        }
+    except RefusedError:
+        raise
+    except (ArithmeticError, ValueError) as error:
+        raise NotProvenError(f"a number of the witness is out of range: {str(error)[:100]}") from None
+    if not all(each.is_finite() for each in orders.values()):
+        raise NotProvenError(NOT_FINITE)
+    ctx.prec = COMPARED_BITS
+    return [
+        compared_divergence((arb(0), orders[claim["order"]]), claim)
+        if "order" in claim
+        else compared_end(claim, most, least)
+        for claim in claims
+    ]
+
+
+def within(delta: arb) -> arb:
+    """Return the part of an enclosure of delta that is a probability."""
+    return largest((delta,))
+
+
+def compared_end(claim: Object, most: dict[float, arb], least: dict[float, arb]) -> Proven:
+    """Compare a claim with the end that it is about; the other end is known if another claim asks for it."""
+    at = claim["epsilon"]
+    if "alpha" in claim:
+        line, name = tradeoff(most[at], arb(at), arb(claim["alpha"])), f"beta({claim['alpha']!r})"
+        return compared(line, claim, float(at), name)._replace(upper=1.0)
+    found = compared(most[at] if "at_most" in claim else least[at], claim, float(at), f"delta({at!r})")
+    return found._replace(
+        lower=max(0.0, down(least[at].lower())) if at in least else 0.0,
+        upper=-down((-most[at]).lower()) if at in most else 1.0,
+    )

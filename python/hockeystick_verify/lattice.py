@@ -393,17 +393,26 @@ def enclose(run: object, direction: str, witness: Object, epsilons: list[arb]) -
     """Enclose delta of one ordered pair at each epsilon (V11, V12)."""
     window = window_of(witness)
     upper, lower, lost, folded = composed_run(json.dumps([run, direction, witness]), ctx.prec)
-    spacing, period = upper[0].grid.spacing, upper[0].grid.spacing * window.points
+    spacing = upper[0].grid.spacing
     top = sum((k.steps * k.grid.start for k in upper), arb(0)) + (window.first + window.points) * spacing
     above_window = (-window.outer * top).exp() * moments(upper, window.outer)
     most = [each + lost + above_window for each in sums(upper, window, epsilons, folded[0])]
-    end = sum((k.steps * k.grid.start for k in lower), arb(0)) + (window.first + window.points) * spacing
-    under = moments(lower, -window.left) * (window.left * end).exp()
+    least = lower_ends(lower, window, epsilons, folded[1])
+    return [least_here.union(most_here) for most_here, least_here in zip(most, least, strict=True)]
+
+
+def lower_ends(
+    kinds: list[Kind], window: Window, epsilons: list[arb], folded: list[arb] | None = None
+) -> list[arb]:
+    """Bound delta from below at each epsilon, by laws whose losses were rounded down (V12)."""
+    spacing = kinds[0].grid.spacing
+    period = spacing * window.points
+    end = sum((k.steps * k.grid.start for k in kinds), arb(0)) + (window.first + window.points) * spacing
+    under = moments(kinds, -window.left) * (window.left * end).exp()
     under /= ((window.tilt + window.left) * period).exp() - 1
-    outer = moments(lower, window.outer) / (((window.outer - window.tilt) * period).exp() - 1)
+    outer = moments(kinds, window.outer) / (((window.outer - window.tilt) * period).exp() - 1)
     found = []
-    least = sums(lower, window, epsilons, folded[1])
-    for epsilon, most_here, least_here in zip(epsilons, most, least, strict=True):
+    for epsilon, least in zip(epsilons, sums(kinds, window, epsilons, folded), strict=True):
         aliases = under + (-window.outer * epsilon).exp() * outer
-        found.append((least_here - aliases).union(most_here))
+        found.append(least - aliases)
     return found

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, cast
 
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from hockeystick._curves.bins_curve import BinsCurve
     from hockeystick._curves.curve import PrivacyCurve
     from hockeystick._curves.mixed_curve import MixedCurve
+    from hockeystick._curves.shuffled_curve import ShuffledCurve
 
 FORMAT, VERSION = "hockeystick-certificate", 1
 TOLERANCES = (1e-10, 1e-8, 1e-6, 1e-4, 1e-2)
@@ -242,7 +244,8 @@ def _first_proven(
         raise refused from None
 
 
-def _document(run: dict[str, Any], claims: list[Claim], witnesses: dict[str, Any]) -> Certificate:
+def certificate_of(run: dict[str, Any], claims: list[Claim], witnesses: dict[str, Any]) -> Certificate:
+    """Return the certificate of a described run with these claims and witnesses."""
     document = {"format": FORMAT, "version": VERSION, "made_by": f"hockeystick {__version__}"}
     return Certificate({**document, "run": run, "claims": claims, "witness": witnesses})
 
@@ -301,7 +304,7 @@ def _on_a_line(
             claims.append({"epsilon": low - further, "at_least": level})
     changed = any({"largest_shifts", "norm_units"} & set(witness) for witness in witnesses.values())
     is_delicate = changed or has_correlated_noise(run) or has_tiny_shifts(run) or _are_delicate(claims)
-    return _OnALine(_document(run, claims, witnesses), is_delicate)
+    return _OnALine(certificate_of(run, claims, witnesses), is_delicate)
 
 
 def _line_of(run: dict[str, Any], direction: str, at: tuple[float, float], tolerance: float) -> Proof:
@@ -423,7 +426,7 @@ def _by_the_checker(
         claims = [{"epsilon": high, "at_most": upper}]
         if sharp and lower > 0.0:
             claims.append({"epsilon": high, "at_least": lower})
-        return _document(run, claims, enclosures.witnesses)
+        return certificate_of(run, claims, enclosures.witnesses)
     with stage(OF_WITNESS, 1.0 - OF_CLAIMS):
         if guess is not None:
             low = high = root(enclosures.of_pairs, enclosures.renew, (least_known, high), level)
@@ -451,7 +454,7 @@ def _by_the_checker(
     claims += [{"epsilon": held[0], "at_least": level}] if held else []
     if method == "chain":
         enclosures.bounds([proven[0]])
-    return _document(run, claims, enclosures.witnesses)
+    return certificate_of(run, claims, enclosures.witnesses)
 
 
 def _of_renyi(curve: Curve, run: dict[str, Any], order: float) -> Certificate:
@@ -473,16 +476,23 @@ def _of_renyi(curve: Curve, run: dict[str, Any], order: float) -> Certificate:
         claims = [{"order": at, "at_most": found.upper}]
         if sharp and found.lower > 0.0:
             claims.append({"order": at, "at_least": found.lower})
-        return _document(run, claims, witnesses)
+        return certificate_of(run, claims, witnesses)
     raise UnsupportedError(f"no proof was found that the checker accepts: {refused}") from None
 
 
 def _of_tradeoff(curve: Curve, run: dict[str, Any], alpha: float) -> Certificate:
     """Certificate of the trade-off function, by the point of the curve whose line is highest there."""
-    rate = float_scalar(alpha, "alpha")
-    require(0.0 < rate < 1.0, "alpha", rate, "in (0, 1)")
     if run["adjacency"] not in ("add_remove", "replace"):
         raise UnsupportedError("certificates of the trade-off function cover 'add_remove' and 'replace'")
+    point, line = point_of_tradeoff(curve, alpha)
+    found = curve.certify(epsilon=point)
+    return found.with_claims([line(found.claims[0]["at_most"])])
+
+
+def point_of_tradeoff(curve: Curve | ShuffledCurve, alpha: float) -> tuple[float, Callable[[float], Claim]]:
+    """Epsilon of the point whose line is highest at a false positive rate, and the claim from its delta."""
+    rate = float_scalar(alpha, "alpha")
+    require(0.0 < rate < 1.0, "alpha", rate, "in (0, 1)")
     top = max(float(np.asarray(curve.epsilon(1e-12))), 1e-3)
     epsilons = np.linspace(0.0, top, 65)
     for _ in range(4):
@@ -491,8 +501,9 @@ def _of_tradeoff(curve: Curve, run: dict[str, Any], alpha: float) -> Certificate
         place = int(lines.argmax())
         low, high = epsilons[max(place - 1, 0)], epsilons[min(place + 1, 64)]
         best, epsilons = float(epsilons[place]), np.linspace(low, high, 65)
-    found = curve.certify(epsilon=best)
-    delta = found.claims[0]["at_most"]
-    line = max(1 - delta - math.exp(best) * rate, (1 - delta - rate) * math.exp(-best), 0.0)
-    claim = {"alpha": rate, "epsilon": best, "at_least": max(0.0, line * (1 - 1e-12) - 1e-15)}
-    return found.with_claims([claim])
+
+    def line(delta: float) -> Claim:
+        height = max(1 - delta - math.exp(best) * rate, (1 - delta - rate) * math.exp(-best), 0.0)
+        return {"alpha": rate, "epsilon": best, "at_least": max(0.0, height * (1 - 1e-12) - 1e-15)}
+
+    return best, line

@@ -6,6 +6,7 @@ Nothing here is proven, as in `hockeystick._curves.witness`. The pairs are those
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
@@ -56,10 +57,32 @@ DIGITS = 45.0
 """Accuracy of the transforms relative to delta, in natural logarithms."""
 
 
-def _smooth(least: float) -> int:
+def smooth(least: float) -> int:
     """Smallest 4, 5, 6 or 7 times a power of two that is not below: such transforms are fast."""
     unit = 1 << max(0, math.floor(math.log2(least)) - 2)
     return unit * math.ceil(least / unit)
+
+
+def window_near(
+    cumulant: Callable[[float], float], saddle: float, epsilon: float, log_delta: float
+) -> tuple[float, float, float, float, float]:
+    """Losses below and above epsilon that the window needs, its tilt and those of its bounds.
+
+    The logarithms of the moments of the sum are `cumulant`, of which `saddle` is the tilt at epsilon.
+    """
+    goal = log_delta + NEGLIGIBLE
+    outers = [min(saddle * factor, MOST_TILT) for factor in OUTER_TILTS]
+    raised = [cumulant(outer) - outer * epsilon - goal for outer in outers]
+    fallen = [cumulant(-left) + left * epsilon - goal for left in LEFT_TILTS]
+    best = (math.inf, math.inf, 0.0, 0.0, 0.0)
+    for tilt in (float(f"{saddle * part:.3g}") for part in TILT_PARTS):
+        for outer, over in zip(outers, raised, strict=True):
+            up = max(over / outer, 1e-6)
+            for left, under in zip(LEFT_TILTS, fallen, strict=True) if outer > tilt else ():
+                down = max(0.0, (under - tilt * up) / (tilt + left), over / (outer - tilt) - up)
+                if up + down < 0.95 * (best[0] + best[1]):
+                    best = (down, up, tilt, outer, left)
+    return best
 
 
 class LatticeWitness:
@@ -143,22 +166,6 @@ class LatticeWitness:
         self.allowed = math.exp(min(max(0.0, self.log_delta - heights[best] - 3.0), math.log(0.05 / GOOD)))
         return float(f"{TILTS[best]:.3g}")
 
-    def _window(self) -> tuple[float, float, float, float, float]:
-        """Losses below and above epsilon that the window needs, its tilt and those of its bounds."""
-        goal = self.log_delta + NEGLIGIBLE
-        outers = [min(self.tilt * factor, MOST_TILT) for factor in OUTER_TILTS]
-        raised = [self._cumulant(outer) - outer * self.epsilon - goal for outer in outers]
-        fallen = [self._cumulant(-left) + left * self.epsilon - goal for left in LEFT_TILTS]
-        best = (math.inf, math.inf, 0.0, 0.0, 0.0)
-        for tilt in (float(f"{self.tilt * part:.3g}") for part in TILT_PARTS):
-            for outer, over in zip(outers, raised, strict=True):
-                up = max(over / outer, 1e-6)
-                for left, under in zip(LEFT_TILTS, fallen, strict=True) if outer > tilt else ():
-                    down = max(0.0, (under - tilt * up) / (tilt + left), over / (outer - tilt) - up)
-                    if up + down < 0.95 * (best[0] + best[1]):
-                        best = (down, up, tilt, outer, left)
-        return best
-
     def find(self) -> dict[str, Any]:
         """Return the witness.
 
@@ -174,7 +181,7 @@ class LatticeWitness:
 
     def _found(self, aimed: float) -> dict[str, Any]:
         """Witness for an interval of about this relative width; less where that is cheap."""
-        down, up, tilt, outer, left = self._window()
+        down, up, tilt, outer, left = window_near(self._cumulant, self.tilt, self.epsilon, self.log_delta)
         down = max(down, self.epsilon - self.least)
         period = 1.02 * (down + up) + 1e-9
         curvature = self.tilt * (self.tilt + 1.0)
@@ -209,7 +216,7 @@ class LatticeWitness:
             )
         kinds = [self._kind(law, spacing, curvature, (outer, -left)) for law in self.laws]
         if not exact:
-            points = _smooth(period / spacing + 8)
+            points = smooth(period / spacing + 8)
         offset = sum(law.count * kind["start"] for law, kind in zip(self.laws, kinds, strict=True))
         place = math.floor((self.epsilon - down - offset) / spacing) - 4
         # Errors of the transforms are relative to the whole tilted law, which is e^height.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -19,9 +19,13 @@ from hockeystick._arguments import (
     require,
 )
 from hockeystick._curves.best_of import BestOf
+from hockeystick._curves.certificate import Certificate
 from hockeystick._curves.number_of_runs import NumberOfRuns
 from hockeystick._curves.renyi_readouts import LARGEST_ORDER
+from hockeystick._curves.shared_work import shared_work
+from hockeystick._curves.shuffled_certifying import certificate_of_shuffled
 from hockeystick._curves.shuffled_upper import Steps, divergence, upper_curve
+from hockeystick._progress import Report
 from hockeystick._readouts import CurveAnswers
 from hockeystick._rounding import steps_in_words
 from hockeystick._vocabulary.adjacency import ADVERSARY
@@ -282,34 +286,68 @@ class ShuffledCurve(CurveAnswers):
         """
         return BestOf(self, runs)
 
-    def certify(self, **arguments: object) -> NoReturn:
-        """Refuse: a certificate is a list of independent steps.
+    def certify(
+        self,
+        *,
+        epsilon: float | None = None,
+        delta: float | None = None,
+        order: float | None = None,
+        alpha: float | None = None,
+        progress: Report | bool | None = None,
+        processes: int = 1,
+    ) -> Certificate:
+        """Certificate of both ends of the interval at one point, for an independent checker.
 
         Parameters
         ----------
-        **arguments : object
-            Those of `PrivacyCurve.certify`.
+        epsilon : float, optional
+            Finite and at least zero: certifies both ends of delta there.
+        delta : float, optional
+            In (0, 1): certifies both ends of epsilon there.
+        order : float, optional
+            In [1.001, 1e4]: certifies the upper bound on the Rényi divergence of this order.
+        alpha : float, optional
+            In (0, 1): certifies the trade-off function at this false positive rate. Give one of the four.
+        progress : bool or callable, optional
+            True for a bar, or a function of how many of a hundred parts of the work are done, and of 100.
+        processes : int, optional
+            Processes that share what the checker computes, at least 1; the result does not depend on it.
+
+        Returns
+        -------
+        Certificate
+            Claims the guarantee, "at most", and what two data sets certainly reveal, "at least".
 
         Raises
         ------
         UnsupportedError
-            Always, with the reason.
+            If the checker does not cover the run, as noise below 0.001.
+        ValueError
+            If the argument is out of range, or no finite epsilon exists.
+        TypeError
+            If the argument is not a number, or not exactly one is given.
+        ImportError
+            If the extra "verify" is not installed.
+
+        Notes
+        -----
+        docs/theory/certificates.md, V28, has what the checker proves.
 
         Examples
         --------
         >>> import hockeystick as hs
         >>> curve = hs.privacy_curve(
-        ...     noise_multiplier=4.0, sampling=hs.Shuffle(600, 60_000), steps=100, adjacency="zero_out"
+        ...     noise_multiplier=1.0, sampling=hs.Shuffle(600, 60_000), steps=100, adjacency="zero_out"
         ... )
-        >>> curve.certify(delta=1e-5)
-        Traceback (most recent call last):
-        hockeystick.errors.UnsupportedError: certify: certificates are about independent steps, ...
+        >>> certificate = curve.certify(delta=1e-5)
+        >>> [round(claim["epsilon"], 3) for claim in certificate.claims], certificate.verify()[0]
+        ([4.377, 4.063], True)
         """
-        raise UnsupportedError(
-            "certify: certificates are about independent steps, and the batches of a shuffled epoch are "
-            "none; for one record the guarantee is that of one full batch an epoch, which has a certificate: "
-            "sampling=FullBatch(), adjacency='add_remove' for zero_out"
-        )
+        given = [each for each in (epsilon, delta, order, alpha) if each is not None]
+        if len(given) != 1:
+            raise TypeError("give exactly one of delta, epsilon, order and alpha")
+        with shared_work(progress, processes):
+            return certificate_of_shuffled(self, epsilon, delta, order, alpha)
 
     def _lower_beta(self, alpha: Floats) -> Floats:
         return self.compiled().beta(alpha)[0]

@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 
 from hockeystick import Certificate
 from hockeystick._extras import needed
-from hockeystick._guarantees.guarantee import ExactGuarantee
-from hockeystick._guarantees.proven import ProvenGuarantee
+from hockeystick._guarantees.guarantee import ExactGuarantee, ShuffledGuarantee
+from hockeystick._guarantees.proven import ProvenEnds, ProvenGuarantee, ProvenInterval
 from hockeystick._rounding import rounded_up
 from hockeystick.reporting._document import Attachment, Block, Code, Paragraph, Section, Table
 
@@ -44,7 +44,7 @@ class Proof(NamedTuple):
     """Name and version."""
 
 
-def proof_of(guarantee: ExactGuarantee, delta: float) -> Proof:
+def proof_of(guarantee: ExactGuarantee | ShuffledGuarantee, delta: float) -> Proof:
     """Ask the checker about epsilon at `delta`.
 
     Raises
@@ -60,28 +60,43 @@ def proof_of(guarantee: ExactGuarantee, delta: float) -> Proof:
     return Proof(certificate, verified, lines, f"hockeystick_verify {checker.__version__}")
 
 
-def proven(guarantee: ExactGuarantee, delta: float, proof: Proof) -> ExactGuarantee:
+def proven(
+    guarantee: ExactGuarantee | ShuffledGuarantee, delta: float, proof: Proof
+) -> ExactGuarantee | ShuffledGuarantee:
     """Return the guarantee with the ends that the checker has proven; as it is if it has not."""
     claims = proof.certificate.claims
     upper = [claim["epsilon"] for claim in claims if claim.get("at_most", 1.0) <= delta]
     if not proof.verified or not upper:
         return guarantee
     lower = [claim["epsilon"] for claim in claims if claim.get("at_least", 0.0) >= delta]
-    return ProvenGuarantee(guarantee, delta, (max(lower, default=None), min(upper)))
+    ends = max(lower, default=None), min(upper)
+    if isinstance(guarantee, ShuffledGuarantee):
+        return ProvenInterval(guarantee, delta, ends)
+    return ProvenGuarantee(guarantee, delta, ends)
 
 
-def proven_in_words(proof: Proof, guarantee: ProvenGuarantee) -> dict[str, str]:
+def proven_in_words(proof: Proof, guarantee: ProvenEnds) -> dict[str, str]:
     """Return what a proven guarantee assumes, for engineers, as far as the proof changes it."""
     lower, upper = guarantee.ends
+    if isinstance(guarantee, ProvenInterval):
+        about = "interval for shuffled batches, whose ends at this delta were proven"
+        return {"accounting": f"{about} by {proof.checker}"} | _upper_alone(lower, upper)
     found = {"accounting": f"privacy curve, whose epsilon at this delta was proven by {proof.checker}"}
     if lower is None:
         return found | {
             "status": "upper bound: the true epsilon may be smaller",
-            "certified": f"at most {rounded_up(upper)}; this is proven by an independent checker",
+            **_upper_alone(lower, upper),
         }
-    if guarantee.curve.tight:
+    if isinstance(guarantee, ProvenGuarantee) and guarantee.curve.tight:
         found["status"] = "tight but for the width of the proof: some data sets attain the lower end"
     return found
+
+
+def _upper_alone(lower: float | None, upper: float) -> dict[str, str]:
+    """Return what is said of the interval where an upper end alone is proven."""
+    if lower is not None:
+        return {}
+    return {"certified": f"at most {rounded_up(upper)}; this is proven by an independent checker"}
 
 
 def section_of(proof: Proof) -> Section:

@@ -29,7 +29,7 @@ from hockeystick._guarantees.guarantee import (
     TradeoffGuarantee,
     warnings_left_out,
 )
-from hockeystick._guarantees.proven import ProvenGuarantee
+from hockeystick._guarantees.proven import ProvenEnds
 from hockeystick._guarantees.wording import ADVERSARY, CHANGED, NORMALISER, RELATIONS, disclosure
 from hockeystick._rounding import percent_up, rounded_down, rounded_up
 from hockeystick.accountants import IndividualAccountant
@@ -198,7 +198,7 @@ def _assumptions(question: Question, unit: str, lower: float | None, upper: floa
         if used != "pair":
             words["bound"], what = BOUNDS[used], "this bound"
     by = "certified"
-    if question.proof is not None and isinstance(guarantee, ProvenGuarantee):
+    if question.proof is not None and isinstance(guarantee, ProvenEnds):
         words |= proven_in_words(question.proof, guarantee)
         by = "proven by an independent checker"
     if lower is not None:
@@ -392,7 +392,7 @@ def _to_disclose(question: Question, facts: Facts) -> list[Block]:
             name = type(question.source).__name__
             words["theorem"] = f"accounted for by {name}"
             words["accounting"] = f"{name}: {words['status']} (hockeystick {__version__})"
-        if isinstance(question.guarantee, ShuffledGuarantee):
+        if isinstance(question.guarantee, ShuffledGuarantee) and "accounting" not in words:
             words["accounting"] = f"certified interval for shuffled batches (hockeystick {__version__})"
         asked = disclosure(words, facts.unit) | _without_requests(facts)
         blocks += [

@@ -13,7 +13,13 @@ from numpy.typing import ArrayLike
 from hockeystick import PrivacyCurve, Run, Shuffle, ShuffledCurve, WithoutReplacement, privacy_curve
 from hockeystick._arguments import LARGEST_DATASET, count_array, count_scalar, float_scalar, require, text
 from hockeystick._atomic import write_atomically
-from hockeystick._guarantees.guarantee import ExactGuarantee, Guarantee, guarantee_of, warnings_left_out
+from hockeystick._guarantees.guarantee import (
+    ExactGuarantee,
+    Guarantee,
+    ShuffledGuarantee,
+    guarantee_of,
+    warnings_left_out,
+)
 from hockeystick._vocabulary.spelling import spelled
 from hockeystick.accountants import Accountant, IndividualAccountant, ShuffleAccountant
 from hockeystick.errors import UnsupportedError
@@ -182,10 +188,10 @@ def _check_path(path: object) -> Path:
 
 def _proven(guarantee: Guarantee, delta: float) -> tuple[Guarantee, Proof]:
     """Have epsilon proven, and return the guarantee with what is proven."""
-    if not isinstance(guarantee, ExactGuarantee):
+    if not isinstance(guarantee, ExactGuarantee | ShuffledGuarantee):
         raise UnsupportedError(
-            "certificates are about exact privacy curves: use certified=False, or report a PrivacyCurve or a "
-            "GroupAccountant"
+            "certificates are about exact privacy curves and intervals of shuffled batches: use "
+            "certified=False, or report a PrivacyCurve, a ShuffledCurve or a GroupAccountant"
         )
     with warnings_left_out():
         proof = proof_of(guarantee, delta)
