@@ -192,7 +192,6 @@ REFUSED = {
         for scheme in ("adaptive", "adaptive allocation", "laplace allocation", "laplace bins")
     },
     **{(scheme, "MonteCarloAccountant"): NOT_GAUSSIAN for scheme in ("laplace allocation", "laplace bins")},
-    ("shuffle", "certify"): (hs.UnsupportedError, "batches of a shuffled epoch are none"),
     **{(scheme, "repeated"): STAYING for scheme in ("bins", "laplace bins")},
     **{
         (scheme, "replace"): (hs.UnsupportedError, "records replaced")
