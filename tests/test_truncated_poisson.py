@@ -288,3 +288,12 @@ def test_rounding_of_long_histories_leaves_it_alone():
     assert curve.epsilon(DELTA) > hs.get_epsilon(
         delta=DELTA, sampling=CAPPED, noise_multiplier=2.39, steps=43
     )
+
+
+def test_both_directions_know_delta_of_rare_groups():
+    """The wider bound of the second direction is no excuse where a first question about it knew better."""
+    sampling = hs.Poisson(0.000158478, max_batch_size=16, dataset_size=1000)
+    curve = hs.privacy_curve(noise_multiplier=2.01635, sampling=sampling, steps=2, group_size=21)
+    lower, upper = curve.bounds(epsilon=0.0)
+    assert 0.00095 < lower <= upper < 0.00095042
+    assert curve.bounds(delta=0.0012) == (0.0, 0.0)

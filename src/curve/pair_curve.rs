@@ -19,6 +19,8 @@ const MARGIN: f64 = 1.0 + 1e-6;
 const LEAST_WITH_MARGIN: f64 = -27.7;
 /// First step out from an ε that is not confirmed, in units of the tolerance: an ε is found to 0.6 of it.
 const FIRST_STEP: f64 = 0.1;
+/// The ε whose tolerance counts for the steps out from a smaller one, which would not lead away from 0.
+const LEAST_FOR_STEPS: f64 = 1e-3;
 /// Factors by which the steps out grow, at least and at most. The step is chosen so that δ is small enough after it if log δ goes on falling
 /// as it fell, with this factor to spare.
 const GROWTH: (f64, f64) = (2.0, 64.0);
@@ -161,15 +163,16 @@ impl PairCurve {
     fn delta_of_search(&mut self, epsilon: f64, accuracy: &Accuracy) -> Enclosure {
         let mut found = Enclosure::ZERO;
         for (i, loss) in self.losses.iter_mut().enumerate() {
+            let mut known = Enclosure::TRIVIAL;
             // Another direction counts only where its δ may be larger: often a bound shows that it is not.
             if i > 0 && found.log_lower > f64::NEG_INFINITY {
                 let bound = Accuracy::compared_with(found.log_lower, accuracy.width);
-                let other = loss.delta_for(epsilon, &bound);
-                if other.log_upper <= found.log_lower && other.certified().is_ok() {
+                known = loss.delta_for(epsilon, &bound);
+                if known.log_upper <= found.log_lower && known.certified().is_ok() {
                     continue;
                 }
             }
-            found = found.max(loss.delta_for(epsilon, accuracy));
+            found = found.max(loss.delta_for(epsilon, accuracy).meet(known));
             loss.shrink();
         }
         found
@@ -375,7 +378,7 @@ pub(super) fn confirmed(
     if upper.is_infinite() {
         return Ok(found);
     }
-    let (mut epsilon, mut step) = (upper, FIRST_STEP * tolerance * upper);
+    let (mut epsilon, mut step) = (upper, FIRST_STEP * tolerance * upper.max(LEAST_FOR_STEPS));
     let mut there = delta(epsilon)?;
     for _ in 0..MAX_STEPS_OUT {
         if is_met(there) {
@@ -443,6 +446,18 @@ mod tests {
         }
         let zero = full_batches(5.0, 25).confirmed_epsilon(gaussian_delta(1.0, 0.0).log_upper + 1e-9, 1e-6);
         assert_eq!(zero, Ok(Interval::exact(0.0)));
+    }
+
+    /// Steps out from an ε of 0 lead away from it.
+    #[test]
+    fn an_epsilon_of_zero_that_is_not_confirmed_grows() {
+        let delta = |epsilon: f64| Ok(Enclosure::of_logs(f64::NEG_INFINITY, -6.9 - 1e4 * epsilon));
+        let is_met = |found: Enclosure| found.log_upper <= -7.0;
+        let found = confirmed(Interval::exact(0.0), -7.0, 1e-6, is_met, delta).unwrap();
+        assert!(
+            found.lower == 0.0 && found.upper >= 1e-5 && found.upper < 1e-3,
+            "{found:?}"
+        );
     }
 
     /// With the factor e^ε the root is that of log δ(ε) + ε.
