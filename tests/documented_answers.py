@@ -94,7 +94,7 @@ def answers_of(page):
     different = {}
     for answer in found:
         if isinstance(answer.curve, hs.PrivacyCurve | hs.ShuffledCurve):
-            about = getattr(answer.curve, "sampling", None), answer.curve.segments, answer.curve.group_size
+            about = [getattr(answer.curve, name, None) for name in ("sampling", "segments", "group_size")]
             key = (repr(about), answer.curve.adjacency, answer.at, answer.value)
             different.setdefault(key, answer)
     return list(different.values())
