@@ -185,7 +185,7 @@ def known_law(
 ) -> dict[int, arb]:
     """Return the law, and keep it: epochs that differ in their noise alone have one."""
     outside, ways, others = records - batches * batch, arb(math.comb(records, group)), 1
-    counted, found = patterns(batch, batches, group, pairs), {}
+    counted, found = patterns(batch, batches, group, pairs), dict[int, int]()
     for more in range(min(outside, group) + 1):  # so many members are in no batch, in `others` ways
         for d, chosen in enumerate(counted[group - more]):
             if chosen:
