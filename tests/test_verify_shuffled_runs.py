@@ -320,3 +320,56 @@ def test_work_is_bounded_before_it_is_done(monkeypatch):
             least,
             lower=largest_output([part], window=window | {"points": 64, "first": 11}),
         )
+
+
+def test_all_kinds_of_epochs_share_the_bounds_on_work(monkeypatch):
+    """Each limit is about the whole run: many kinds of epochs took many times as long as one."""
+    kinds = run_of(*(step(1.0 + i / 97, 1000 * 20, 1000, 10**6, 3) for i in range(4)))
+    fine = {"pairs": 3, "unit": 0.01, "values": 400, "from": "most", "coarser": 1}
+    assert proven(kinds, [{"epsilon": 1.0, "at_most": 1.0}], upper=fine)
+    with monkeypatch.context() as patch:
+        # Three products of 401 places, with one and a half times as many bits as usual.
+        patch.setattr(shuffled, "LARGEST_PRODUCTS", 3 * 401**2 * 192 // 128 - 1)
+        assert "more values than are computed" in refused(kinds, upper=fine)
+        assert proven(run_of(kinds["steps"][0]), [{"epsilon": 1.0, "at_most": 1.0}], upper=fine)
+    for name in ("LARGEST_POWER", "LARGEST_POWERS"):
+        with monkeypatch.context() as patch:
+            patch.setattr(shuffled, name, 1)
+            assert "more values than are computed" in refused(kinds, upper=fine)
+    products = run_of(*(step(1.0 + i / 97, 1000 * 8000, 1000, 10**6, 3) for i in range(4)))
+    assert "more values than are computed" in refused(products, upper=fine | {"unit": 1.0, "values": 131071})
+    window = {
+        "spacing": 0.1,
+        "points": 131_071,
+        "first": -5,
+        "tilt": 1.0,
+        "outer_tilt": 2.0,
+        "left_tilt": 1.0,
+    }
+    parts = [{"block": 1, "unit": 0.1, "edges": [1, 2]}] * 7
+    several = run_of(*(step(1.0 + i / 97, 2, 2, 4) for i in range(7)))
+    least = [{"epsilon": 1.0, "at_least": 0.0}]
+    assert "longer window" in refused(several, least, lower=largest_output(parts, window=window))
+
+
+def test_laws_of_large_groups_are_computed_once_for_all_noise():
+    """Eight kinds of epochs of 4,096 members took minutes: every law was made anew."""
+    run = shuffled.read_run(run_of(*(step(1.0 + i / 97, 9, 10**11, 10**12 - 1, 4096) for i in range(8))))
+    shuffled.known_law.cache_clear()
+    entry = {"pairs": 0, "unit": 1.0, "values": 100, "from": "least", "coarser": 1}
+    law = shuffled.law_of_run(run, entry)
+    assert shuffled.known_law.cache_info().misses == 1
+    one = shuffled.law_of_part(run, 9, 0)
+    assert set(one) == set(range(10))  # so many members, each in a batch of its own
+    assert float(sum(one.values())) < 1.0 + 1e-9
+    assert law.rest >= 0
+
+
+def test_many_kinds_of_noise_are_certified_within_the_limits():
+    """With so many kinds of epochs the maker lists fewer places of the law."""
+    curve = hs.privacy_curve(**EPOCH | {"noise_multiplier": 4.0, "group_size": 2})
+    for i in range(1, 24):
+        curve = curve + hs.privacy_curve(**EPOCH | {"noise_multiplier": 4.0 + i / 97, "group_size": 2})
+    certificate = curve.certify(epsilon=1.0)
+    assert certificate.verify()[0]
+    assert 0.0 <= relative(certificate.claims[0]["at_most"], curve.bounds(epsilon=1.0)[1]) < 1e-2

@@ -12,7 +12,7 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from flint import arb, arb_poly, ctx, fmpq
+from flint import arb, arb_poly, ctx
 
 from hockeystick_verify.checker import (
     LARGEST_COUNT,
@@ -41,8 +41,12 @@ NUMBER, LARGEST_COUNTING, LARGEST_KEPT = 300, 2 * 10**10, 4 * 10**7
 an epoch takes, some twenty seconds; and most words that are kept."""
 LARGEST_EVALUATIONS = 1 << 18
 """Most places, times points of the curve, at so many bits as `BITS`: some ten seconds."""
-LARGEST_POWER = 1 << 22
-"""Most places, times the doublings of a power, at so many bits as `BITS`: some ten seconds."""
+LARGEST_POWER, LARGEST_POWERS = 1 << 22, 1 << 24
+"""Most places, times the doublings of a power, at so many bits as `BITS`: some five seconds; and of all the
+powers of a run, with `EACH` more for every place: some twenty seconds."""
+EACH = 8
+LARGEST_PRODUCTS = 1 << 33
+"""Most squared places of all products of laws, at so many bits as `BITS`: some thirty seconds."""
 BITS = 128
 CHUNK = 256
 """Places of a law that are a part of the work."""
@@ -172,14 +176,23 @@ def patterns(batch: int, batches: int, group: int, pairs: int) -> list[list[int]
 
 def law_of_part(run: Run, batches: int, pairs: int) -> dict[int, arb]:
     """Probabilities of the sums of squares of an epoch with up to so many pairs of members in one batch."""
-    outside, ways = run.records - batches * run.batch, math.comb(run.records, run.group)
-    found: dict[int, int] = {}
-    for n, each in enumerate(patterns(run.batch, batches, run.group, pairs)):
-        others = math.comb(outside, run.group - n)
-        for d, chosen in enumerate(each if others else []):
+    return known_law(run.batch, batches, run.records, run.group, pairs, ctx.prec)
+
+
+@lru_cache(maxsize=4)
+def known_law(
+    batch: int, batches: int, records: int, group: int, pairs: int, _precision: int
+) -> dict[int, arb]:
+    """Return the law, and keep it: epochs that differ in their noise alone have one."""
+    outside, ways, others = records - batches * batch, arb(math.comb(records, group)), 1
+    counted, found = patterns(batch, batches, group, pairs), dict[int, int]()
+    for more in range(min(outside, group) + 1):  # so many members are in no batch, in `others` ways
+        for d, chosen in enumerate(counted[group - more]):
             if chosen:
-                found[n + 2 * d] = found.get(n + 2 * d, 0) + chosen * others
-    return {square: arb(fmpq(number_of, ways)) for square, number_of in found.items()}
+                square = group - more + 2 * d
+                found[square] = found.get(square, 0) + chosen * others
+        others = others * (outside - more) // (more + 1)
+    return {square: arb(number_of) / ways for square, number_of in sorted(found.items())}
 
 
 class Law(NamedTuple):
@@ -231,22 +244,50 @@ def lattice_of(entry: Object) -> Lattice:
     )
 
 
-def power_of_law(law: dict[int, arb], start: int, part: Part, lattice: Lattice, weight: Fraction) -> arb_poly:
-    """Law of the sum of squares of all epochs of a part, by places of the run; others are left out."""
+class Power(NamedTuple):
+    """Epochs of a part, with the law of one by its own places, which are so far apart in units of the run."""
+
+    places: dict[int, arb]
+    apart: Fraction
+    epochs: int
+    length: int
+
+    def work(self, more: int = 0) -> int:
+        """Products of places that the power takes, about, and so many more for each place."""
+        return self.length * (2 * self.epochs.bit_length() + more)
+
+
+def power_of(law: dict[int, arb], start: int, part: Part, lattice: Lattice, weight: Fraction) -> Power:
+    """Round the law of an epoch, and say how long its power for all epochs of a part is."""
     away = {square: abs(square - start) for square in law}
-    own = lattice.coarser * (math.gcd(*away.values()) or 1)
-    places = {square: lattice.place(Fraction(distance, own)) for square, distance in away.items()}
-    last = math.floor((lattice.values + 1) * lattice.unit / (own * weight))
-    length = min(last, part.epochs * max(places.values(), default=0), LARGEST_VALUES) + 1
-    if length * 2 * part.epochs.bit_length() * ctx.prec > LARGEST_POWER * BITS:
-        raise RefusedError("the law of this run has more values than are computed")
-    coefficients = [arb(0)] * length
+    own, places = lattice.coarser * (math.gcd(*away.values()) or 1), dict[int, arb]()
     for square, probability in law.items():
-        if places[square] < length:
-            coefficients[places[square]] += probability
+        place = lattice.place(Fraction(away[square], own))
+        places[place] = places.get(place, arb(0)) + probability
+    apart = own * weight / lattice.unit
+    last = math.floor((lattice.values + 1) / apart)
+    return Power(
+        places, apart, part.epochs, min(last, part.epochs * max(places, default=0), LARGEST_VALUES) + 1
+    )
+
+
+def require_affordable(powers: list[Power], lattice: Lattice) -> None:
+    """Refuse laws whose powers and products would take long."""
+    total, products = sum(each.work(EACH) for each in powers), (len(powers) - 1) * (lattice.values + 1) ** 2
+    if (
+        max(each.work() for each in powers) * ctx.prec > LARGEST_POWER * BITS
+        or total * ctx.prec > LARGEST_POWERS * BITS
+        or products * ctx.prec > LARGEST_PRODUCTS * BITS
+    ):
+        raise RefusedError("the law of this run has more values than are computed")
+
+
+def law_of_power(power: Power, lattice: Lattice) -> arb_poly:
+    """Law of the sum of squares of all epochs of a part, by places of the run; others are left out."""
+    coefficients = [power.places.get(v, arb(0)) for v in range(power.length)]
     found = [arb(0)] * (lattice.values + 1)
-    for v, probability in enumerate(short_power(arb_poly(coefficients), part.epochs, length).coeffs()):
-        place = lattice.place(v * own * weight / lattice.unit)
+    for v, probability in enumerate(short_power(arb_poly(coefficients), power.epochs, power.length).coeffs()):
+        place = lattice.place(v * power.apart)
         if place <= lattice.values:
             found[place] += probability
     return arb_poly(found)
@@ -263,13 +304,16 @@ def law_of_run(run: Run, witness: Object) -> Law:
         return Law([], arb(1), most)
     pairs = whole(entry["pairs"], "pairs", 0, LARGEST_PAIRS)
     require_countable(run, pairs)
-    base, total = Fraction(0), arb_poly([1])
+    base, powers = Fraction(0), []
     for weight, part in each_part:
         law = law_of_part(run, part.batches, pairs)
         start = min(law, default=run.largest) if lattice.from_least else run.largest
         base += part.epochs * start * weight
-        power = power_of_law(law, start, part, lattice, weight)
-        total = beginning(total * power, lattice.values + 1)
+        powers.append(power_of(law, start, part, lattice, weight))
+    require_affordable(powers, lattice)
+    total = law_of_power(powers[0], lattice)
+    for power in powers[1:]:
+        total = beginning(total * law_of_power(power, lattice), lattice.values + 1)
     step = lattice.unit if lattice.from_least else -lattice.unit
     found = [
         (exact(scale * max(Fraction(0), base + v * step)), probability)

@@ -39,6 +39,8 @@ NORMAL = 150
 """What a probability of a normal variable costs, in products of coefficients."""
 LARGEST_TRANSFORM, LARGEST_TRANSFORMS = 1 << 18, 1 << 22
 """Most points of the window, and of the transforms of all parts, at so many bits as `BITS`."""
+SLOW = 4
+"""How much longer all of a transform takes whose length is not 1, 3, 5 or 7 times a power of two, at most."""
 EDGES_OF_A_JOB = 32
 OF_MASSES = 0.6
 """Part of the work on a lower end that the masses of cells are, roughly."""
@@ -181,13 +183,19 @@ def of_one_epoch(cells: list[Cell], epsilon: arb) -> arb:
     return sum(((p - factor * q).max(arb(0)) for p, q, _, _ in cells), arb(0))
 
 
+def odd_part(points: int) -> int:
+    """Largest odd divisor."""
+    return points // (points & -points)
+
+
 def composed_ends(
     cuts: list[tuple[Part, Cut]], moved: tuple[int, int], given: object, epsilons: list[float]
 ) -> list[arb]:
     """Compose the epochs by losses on a lattice, of which the start of every kind of epoch is 0."""
     window = fields(given, "window", "spacing points first tilt outer_tilt left_tilt")
     points = whole(window["points"], "points", 2, LARGEST_TRANSFORM) * ctx.prec
-    if points > LARGEST_TRANSFORM * BITS or points * (len(cuts) + 1) > LARGEST_TRANSFORMS * BITS:
+    slow = SLOW if odd_part(window["points"]) > 7 else 1
+    if points > LARGEST_TRANSFORM * BITS or slow * points * (len(cuts) + 1) > LARGEST_TRANSFORMS * BITS:
         raise RefusedError("the witness asks for a longer window than is computed")
     spacing, kinds, seen = number(window["spacing"], "spacing", 1e-12, 1e6), [], window_of(window)
     grid = Grid(arb(0), spacing, [], [])

@@ -110,11 +110,24 @@ class UpperWitness:
                 return pairs
             pairs = min(max(1, 2 * pairs), most)
 
+    def _limits(self) -> tuple[float, float, float]:
+        """Places of a law where noise differs, most of them, and work on powers that the checker accepts."""
+        affordable = self.checker.BITS / needed("flint", "verify").ctx.prec
+        most, products = float(MOST_VALUES), len(self.run.parts) - 1
+        if products:
+            most = min(most, 0.98 * math.sqrt(self.checker.LARGEST_PRODUCTS * affordable / products))
+        return min(float(FINE_VALUES), 0.95 * most), most, 0.9 * self.checker.LARGEST_POWERS * affordable
+
+    def _cost(self, part: Any) -> int:
+        """Work of the checker on each place of the power of a part."""
+        return 2 * int(part.epochs).bit_length() + int(self.checker.EACH)
+
     def _lattice(
         self, laws: list[dict[int, Any]], coarser: int, name: str
     ) -> tuple[tuple[float, int], dict[str, Any]] | None:
         """Places of the law, and its mean once it is rounded with their number; None if they are too many."""
         total, mean, farthest, common, longest = np.zeros(len(TILTS)), 0.0, 0.0, 0, 0.0
+        fine, most, powers = self._limits()
         for law, weight, part in zip(laws, self.weights, self.run.parts, strict=True):
             start = min(law, default=self.run.largest) if name == "least" else self.run.largest
             away = [abs(square - start) for square in law]
@@ -127,7 +140,8 @@ class UpperWitness:
             with np.errstate(over="ignore", divide="ignore"):
                 logarithms = part.epochs * np.log(np.exp(np.outer(TILTS, scaled)) @ masses)
             total += logarithms
-            longest = max(longest, min(size, _enough(logarithms, self.least) / float(weight)) / own)
+            length = min(size, _enough(logarithms, self.least) / float(weight)) / own
+            longest, powers = max(longest, length), powers - length * self._cost(part)
             farthest += size * float(weight)
             moved = part.epochs * float(scaled @ masses)
             mean += part.epochs * float(weight) * start + (moved if name == "least" else -moved)
@@ -135,9 +149,9 @@ class UpperWitness:
         if all(weight == 1 for weight in self.weights):
             unit, values = float(common), math.ceil(reach / common)
         else:
-            unit = float(f"{max(reach, 1e-3) / FINE_VALUES:.3g}")
+            unit = float(f"{max(reach, 1e-3) / fine:.3g}")
             values = math.ceil(reach / unit) + len(laws)
-        if max(longest, values) > MOST_VALUES:
+        if max(longest, values) > most or powers < 0.0:
             return None
         return (float(f"{mean:.9g}"), values), {
             "unit": unit,
