@@ -28,6 +28,8 @@ MARGIN = 1e-7
 """Relative margin between intervals that are said not to meet; the engine's have a relative width of 1e-6."""
 MARGIN_OF_CHAINS = 0.02
 """Of chains, whose best division of epsilon the engine finds in a finite number of steps."""
+MARGIN_OF_LOWER_ENDS = 1e-3
+"""Of lower ends of shuffled batches, which finer cells bring closer to what two data sets reveal."""
 MARGIN_OF_DIVERGENCES = 1e-6
 """Of divergences, which the engine bounds from above: by up to 4e-7 too much, for dealt Laplace noise."""
 DELTA = 1e-4
@@ -91,6 +93,12 @@ SUBJECTS = {
         mechanism=hs.Laplace(8.0), sampling=hs.RandomAllocation(4), steps=10, adjacency="remove"
     ),
 }  # fmt: skip
+SHUFFLED = {
+    "shuffled": {"sampling": hs.Shuffle(5, 20), "steps": 4},
+    "shuffled group": {"sampling": hs.Shuffle(5, 22), "steps": 4, "group_size": 3},
+    "shuffled epochs": {"sampling": hs.Shuffle(5, 20), "steps": 10},
+}
+"""Runs whose two ends are bounds of their own, neither of which may be passed (noise 1.5)."""
 RENYI = ("poisson", "group", "norms", "fixed")
 """Subjects of which the Rényi divergence of order 3 is attacked too, by the nodes of its integrals."""
 MOMENTS = (
@@ -105,7 +113,7 @@ TILTED = ("allocation", "part of an epoch", "dealt pair", "dealt and drawn", "mi
 
 
 class Subject(NamedTuple):
-    """A sound certificate, and what is true: ends of the quantity of its first claim."""
+    """A sound certificate, and what is true: the upper end of a proof is above the least, the lower end below the most."""
 
     document: dict
     least: float
@@ -123,6 +131,11 @@ def subjects():
             margin = MARGIN_OF_CHAINS if name == "chain" else MARGIN
             least, most = (float(end) for end in curve.bounds(epsilon=epsilon))
             found[name] = Subject(document, least * (1 - margin), most * (1 + margin))
+        for name, run in SHUFFLED.items():
+            curve = hs.privacy_curve(noise_multiplier=1.5, adjacency="zero_out", **run)
+            document = json.loads(curve.certify(epsilon=curve.epsilon(DELTA)).to_json())
+            most, least = (document["claims"][place][end] for place, end in ((1, "at_least"), (0, "at_most")))
+            found[name] = Subject(document, least * (1 - MARGIN), most * (1 + MARGIN_OF_LOWER_ENDS))
         for kind, order, names in (("renyi", 3.0, RENYI), ("moments", 2.5, MOMENTS)):
             for name in names:
                 document = json.loads(SUBJECTS[name].certify(order=order).to_json())
