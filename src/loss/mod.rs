@@ -30,6 +30,7 @@ pub(crate) mod gate;
 pub(crate) mod gaussian;
 mod gaussian_curve;
 pub(crate) mod independent_sum;
+mod joint;
 pub(crate) mod laplace;
 mod laplace_curve;
 mod laplace_decay;

@@ -3,6 +3,7 @@
 use crate::approx::Approx;
 use crate::loss::characteristic_function::smooth_changes;
 use crate::loss::continuation::{ImaginaryShift, NodeLaws};
+use crate::loss::joint::Joint;
 use crate::loss::nodes::Nodes;
 use crate::loss::path::{BEYOND, Path};
 use crate::loss::privacy_loss::{TiltedLoss, TiltedMoments};
@@ -229,7 +230,15 @@ impl SmoothLoss {
                 .min(piece.imaginary_scale() * (2.0 * max_growth).sqrt());
             limits.path(piece, height)
         };
-        self.pieces.iter().zip(limits).enumerate().map(of).collect()
+        let mut paths: Vec<Path> = self.pieces.iter().zip(limits).enumerate().map(of).collect();
+        if Joint::of(&self.pieces).is_some() {
+            // The ends cancel each other up to the lower height.
+            let lowest = paths.iter().map(|path| path.height).fold(f64::INFINITY, f64::min);
+            for path in &mut paths {
+                path.height = lowest;
+            }
+        }
+        paths
     }
 
     /// log of a bound on |E_P[e^{zℓ}]|/E_P[e^{cℓ}] for every z = c + iy' with |y'| ≥ y.
@@ -277,15 +286,22 @@ impl SmoothLoss {
             let log_change = continued.log_change(nodes.c, height, pieces[i].imaginary_scale());
             change += weight * (log_change - y * continued.angle).exp_m1();
         }
-        for (piece, path) in pieces.iter().zip(paths) {
+        let z = Complex64::new(nodes.c, y);
+        let joint = Joint::of(pieces).filter(|joint| joint.is_between(paths));
+        for (i, (piece, path)) in pieces.iter().zip(paths).enumerate() {
             let ends = [piece.start.max(path.from), piece.end.min(path.to)];
-            for end in ends.into_iter().filter(|end| end.is_finite()) {
+            for (side, end) in ends.into_iter().enumerate().filter(|(_, end)| end.is_finite()) {
                 let log_weight = {
                     let point = piece.point(end, scratch);
                     point.log_density + nodes.c * point.loss - nodes.log_moment.value
                 };
-                let z = Complex64::new(nodes.c, y);
-                change += log_weight.exp() * end_segment(piece, end, z, *path, scratch);
+                // Where two pieces meet, the start of the first stands for both.
+                let length = match joint {
+                    Some(joint) if (i, side) == (0, 0) => joint.bound(z, path.height),
+                    Some(_) if (i, side) == (1, 1) => 0.0,
+                    _ => end_segment(piece, end, z, *path, scratch),
+                };
+                change += log_weight.exp() * length;
             }
         }
         (change + nodes.error + nodes.missing + 1.1 * nodes.weight_rounding.0.min(1e-6)).ln_1p()

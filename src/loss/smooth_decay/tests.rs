@@ -196,6 +196,38 @@ fn the_decay_of_large_groups_is_bounded_and_not_limited_by_shifts_that_are_never
     }
 }
 
+/// The bound is at least the modulus at that frequency and beyond. Where frequencies are so small that losses next to 0 hardly turn, it is at least a
+/// twentieth of what the variance says; with a bound for each end alone it would be above 1.
+#[test]
+fn the_decay_of_a_replaced_record_is_seen_at_small_frequencies() {
+    for (batch, sigma, c) in [(1, 1.4, 0.0), (10, 1.0, 0.7), (300, 2.0, 0.5), (800, 1.5, 0.2)] {
+        let law = GroupLaw::hypergeometric(1, batch, 1000).unwrap();
+        let whole = StepLoss::replace_fixed_batch(&law, sigma).unwrap().unwrap();
+        let (mut loss, _) = whole.truncated(-40.0);
+        let mut tilted = loss.tilted(c, -30.0);
+        let deviation = tilted.moments().variance.sqrt();
+        for turn in [0.003, 0.03, 0.3, 3.0] {
+            let y = turn / deviation;
+            tilted.best_log_decay(y, f64::INFINITY);
+            tilted.certify(4.0 * y);
+            let bound = tilted.log_decay(y);
+            let changes = tilted.changes(0.05 * y, 80);
+            for (j, change) in changes.iter().enumerate().skip(20) {
+                let exact = (1.0 + change.value).norm();
+                assert!(
+                    exact <= bound.exp() + change.error,
+                    "{batch} {turn} {j}: {exact} {bound}"
+                );
+            }
+            let of_variance = -0.5 * turn * turn;
+            assert!(
+                turn > 0.3 || bound < of_variance / 20.0,
+                "{batch} {turn}: {bound} {of_variance}"
+            );
+        }
+    }
+}
+
 /// A node that is not evaluated counts with the growth of the noise, which it attains next to loss 0: nothing turns there.
 #[test]
 fn nodes_of_little_weight_count_with_a_bound_that_is_nearly_attained() {
