@@ -42,6 +42,7 @@ impl Piece {
                 .then(|| Side::new(side(-centre, scratch), left, right, variance, -1.0)),
             normal: Normal::new(self.noise_multiplier()),
             gate: self.gate,
+            bounds_mass: self.gate.is_some(),
             cost: NODES as u64 * self.cost_at(centre),
             points: None,
             tilted: None,
@@ -113,6 +114,9 @@ pub(crate) struct PiecePanel {
     right: f64,
     normal: Normal,
     gate: Option<Gate>,
+    /// Whether the bounds are on P·e^{zℓ} itself in place of P·(e^{zℓ} − 1): what they leave out is then all that is missing. So it is where a
+    /// piece of the loss is behind a gate, as the mass of P there is not known.
+    pub(crate) bounds_mass: bool,
     /// Cost of evaluating the losses at the nodes, in terms of densities.
     pub(crate) cost: u64,
     in_p: Option<Side>,
@@ -188,7 +192,7 @@ impl TiltedPoints {
 }
 
 impl PiecePanel {
-    /// log of a bound on |P·(e^{zℓ} − 1)|, of |P·e^{zℓ}| behind a gate, for Re z = c, |Im z| ≤ y and x in the ellipse around the
+    /// log of a bound on |P·(e^{zℓ} − 1)|, or on |P·e^{zℓ}| with [`PiecePanel::bounds_mass`], for Re z = c, |Im z| ≤ y and x in the ellipse around the
     /// interval, moved up by at most `imaginary_shift`; +∞ where the integrand may be singular.
     pub(crate) fn log_bound(&self, c: f64, y: f64, imaginary_shift: f64) -> f64 {
         self.log_bound_within(
@@ -259,9 +263,12 @@ impl PiecePanel {
         let (a, b) = (highest(tilted) + rest, highest(plain));
         let (large, small) = if a > b { (a, b) } else { (b, a) };
         let density = growth + large + (small - large).exp().ln_1p();
-        match &self.gate {
-            Some(gate) => density + gate.log_bound(self.left, self.right, height),
-            None => density + exponent.clamp(LEAST_CHANGE, 1.0).ln(),
+        let passing = |gate: &Gate| gate.log_bound(self.left, self.right, height);
+        let mass = density + self.gate.as_ref().map_or(0.0, passing);
+        if self.bounds_mass {
+            mass
+        } else {
+            mass + exponent.clamp(LEAST_CHANGE, 1.0).ln()
         }
     }
 
