@@ -204,6 +204,11 @@ impl Enclosure {
         hint.is_some_and(|hint| self.log_upper < hint - FACTOR || self.log_lower > hint + FACTOR)
     }
 
+    /// True if all of the enclosure is at most the number whose logarithm is `hint`, or all of it is above.
+    pub(crate) fn is_on_one_side_of(self, hint: Option<f64>) -> bool {
+        hint.is_some_and(|hint| self.log_upper <= hint || self.log_lower > hint)
+    }
+
     /// The intersection of two enclosures of one number.
     ///
     /// Where they are disjoint by rounding alone, the result is their union; where they are disjoint by more, it is contradicted.

@@ -13,6 +13,8 @@ pub(crate) struct Accuracy {
     pub(crate) sufficient_width: f64,
     /// A value of log δ to compare with: where it is given, only the side of it matters, unless log δ is close to it.
     pub(crate) threshold: Option<f64>,
+    /// Whether the side of the threshold suffices however close log δ is to it.
+    pub(crate) is_side_enough: bool,
     /// Whether bounds are tried before δ is computed. Without a threshold they always are.
     pub(crate) bounds_first: bool,
 }
@@ -25,6 +27,7 @@ impl Accuracy {
             cell_width: width,
             sufficient_width: width,
             threshold: None,
+            is_side_enough: false,
             bounds_first: true,
         }
     }
@@ -41,7 +44,10 @@ impl Accuracy {
     ///
     /// A contradiction ends the search as well, as no further enclosure can repair it.
     pub(crate) fn is_met(&self, found: Enclosure) -> bool {
-        found.certified().is_err() || found.width() <= self.sufficient_width || found.is_far_from(self.threshold)
+        found.certified().is_err()
+            || found.width() <= self.sufficient_width
+            || found.is_far_from(self.threshold)
+            || (self.is_side_enough && found.is_on_one_side_of(self.threshold))
     }
 
     /// log of the fraction of δ that may be neglected.
@@ -102,6 +108,13 @@ mod tests {
         assert!(!Accuracy::compared_with(-9.5, 1e-6).is_met(wide));
         assert!(!Accuracy::compared_with(-15.0, 1e-6).is_met(wide));
         assert!(Accuracy::compared_with(-15.0, 10.0).is_met(wide));
+        // The side may be all that is asked for.
+        let side = |threshold: f64| Accuracy {
+            is_side_enough: true,
+            ..Accuracy::compared_with(threshold, 1e-6)
+        };
+        assert!(side(-9.5).is_met(wide) && side(-10.0).is_met(wide) && side(-20.1).is_met(wide));
+        assert!(!side(-15.0).is_met(wide) && !side(-20.0).is_met(wide));
     }
 
     #[test]
