@@ -79,6 +79,11 @@ impl PointAccuracy {
         width <= self.relative || (width <= self.coarse && found.upper() - found.lower() <= self.absolute)
     }
 
+    /// The bits of its numbers, to tell accuracies apart.
+    pub(crate) fn bits(self) -> [u64; 3] {
+        [self.relative, self.absolute, self.coarse].map(f64::to_bits)
+    }
+
     /// An accuracy that a point near `reached` can meet: this one, or a few times the width of `reached` where that missed it.
     pub(crate) fn or_reached(self, reached: Enclosure) -> Self {
         if self.is_met(reached) {

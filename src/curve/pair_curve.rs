@@ -194,7 +194,7 @@ impl PairCurve {
     }
 
     /// Certified δ at ε for callers that ask for many points of one curve, and the work that it takes in density evaluations if nothing
-    /// is known yet. `accuracy` must be the same in every question.
+    /// is known yet.
     ///
     /// # Errors
     /// ε not finite; certified bounds that contradict each other.

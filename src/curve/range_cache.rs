@@ -17,10 +17,10 @@ const RANGE_WIDTH: f64 = 0.7;
 /// Ranges on either side of the first one that are cached; an ε farther out is computed on its own.
 const MAX_RANGES: f64 = 1e6;
 
-/// The ranges of one ordered pair that questions needed so far.
+/// The ranges of one ordered pair that questions needed so far, by their places and accuracies.
 #[derive(Debug, Default)]
 pub(crate) struct RangeCache {
-    ranges: HashMap<i64, Range>,
+    ranges: HashMap<(i64, [u64; 3]), Range>,
 }
 
 /// Contours and grids for the middle of a range, δ there, and the work that they took in density evaluations.
@@ -69,7 +69,7 @@ impl RangeCache {
         if !(width > 0.0 && place.abs() < MAX_RANGES) {
             return from_scratch(loss, epsilon, accuracy, 1.0);
         }
-        let range = self.ranges.entry(place as i64).or_insert_with(|| {
+        let range = self.ranges.entry((place as i64, accuracy.bits())).or_insert_with(|| {
             let middle = place * width + loss.offset();
             Range::around(middle, loss, accuracy)
         });
