@@ -14,15 +14,18 @@ use std::f64::consts::E;
 const PARTS: u32 = 16;
 /// Largest angle as/σ² of the shift at a height a of the path: its half must be below π/2.
 const LARGEST_ANGLE: f64 = 3.0;
-/// Rounding of both densities, of their ratio and of the sum, in relation to the density at the end.
+/// Rounding of both densities, of their ratio and of the sum, in relation to the density at the end, for tilts of up to 1.
 const ROUNDING: f64 = 1e-14;
+/// Rounding of the angle of a path that is at the limit.
+const SLACK: f64 = 1e-12;
 
 /// The ends of a piece above the loss 0 and of one below it, at the outputs d/2 and −d/2: the record is in the batch with probability γ,
 /// which shifts it by d.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Joint {
-    /// γ.
+    /// γ and 1 − γ.
     present: f64,
+    absent: f64,
     /// d/σ².
     rate: f64,
     /// σ.
@@ -59,33 +62,33 @@ impl Joint {
         (is_above && is_below && is_same && meets && lowest == 0.0 && sigma == below.noise_multiplier()).then(
             || Self {
                 present: above.pair.log_weights[1].exp(),
+                absent: above.pair.log_weights[0].exp(),
                 rate: shift / sigma.powi(2),
                 sigma,
             },
         )
     }
 
-    /// True if the bound holds for these paths of the two pieces: both have the same height at their ends.
-    pub(crate) fn is_between(&self, paths: &[Path]) -> bool {
+    /// The height up to which both paths have an end, the first at the start of its piece and the second at the end; `None` where the bound does not
+    /// hold for them.
+    pub(crate) fn common_height(&self, paths: &[Path]) -> Option<f64> {
         let &[above, below] = paths else {
-            return false;
+            return None;
         };
-        let is_level = |path: Path| path.from == f64::NEG_INFINITY && path.to == f64::INFINITY && !path.turns;
-        above.height == below.height
-            && is_level(above)
-            && is_level(below)
-            && self.rate * above.height <= LARGEST_ANGLE
+        let height = above.height.min(below.height);
+        let are_there =
+            above.from == f64::NEG_INFINITY && below.to == f64::INFINITY && !above.turns && !below.turns;
+        (are_there && self.rate * height <= LARGEST_ANGLE + SLACK).then_some(height)
     }
 
     fn turned(&self, alpha: f64) -> Turned {
         let (sine, half) = (alpha.sin(), (0.5 * alpha).sin());
-        let absent = 1.0 - self.present;
         let argument = |part: f64| (part * sine).atan2(1.0 - 2.0 * part * half * half);
         Turned {
             alpha,
             angle: argument(self.present),
-            apart: argument(absent),
-            fall: -0.5 * (-4.0 * self.present * absent * half * half).ln_1p(),
+            apart: argument(self.absent),
+            fall: -0.5 * (-4.0 * self.present * self.absent * half * half).ln_1p(),
         }
     }
 
@@ -99,7 +102,7 @@ impl Joint {
             let high = place(part);
             let to = self.turned(self.rate * high);
             let growth = (0.5 * (high / self.sigma).powi(2)).exp();
-            sum += (high - low) * growth * (self.difference(z, from, to) + ROUNDING);
+            sum += (high - low) * growth * (self.difference(z, from, to) + ROUNDING * (1.0 + z.re.abs()));
             (low, from) = (high, to);
         }
         sum
@@ -107,7 +110,7 @@ impl Joint {
 
     /// The largest α − θ between two heights. It is the argument of γ + (1 − γ)e^{iα}, which grows up to the α whose cosine is −(1 − γ)/γ.
     fn most_apart(&self, from: Turned, to: Turned) -> f64 {
-        let odds = (1.0 - self.present) / self.present;
+        let odds = self.absent / self.present;
         let peak = if odds < 1.0 { (-odds).acos() } else { f64::INFINITY };
         if to.alpha <= peak {
             to.apart
@@ -123,14 +126,15 @@ impl Joint {
         let Complex64 { re: c, im: y } = z;
         // θ grows and then falls.
         let falls = y * from.angle.min(to.angle);
-        let larger = (c.max(-1.0 - c).max(0.0) * to.fall).exp();
-        let moduli = -larger * (-(1.0 + 2.0 * c).abs() * to.fall).exp_m1();
+        // |ρ^{1+c} − ρ^{−c}| is at most the largest of 1 and both terms, times 1 − ρ^{|1+2c|}.
+        let larger = c.max(-1.0 - c).max(0.0) * to.fall;
+        let moduli = (larger - falls).exp() * -(-(1.0 + 2.0 * c).abs() * to.fall).exp_m1();
         let apart = self.most_apart(from, to);
         // −log |r| ≤ θ·(1 − γ)·tan(α/2)/|r|, and v·e^{−v} falls from 1 on.
-        let ratio = (1.0 - self.present) * (0.5 * to.alpha).tan() * to.fall.exp();
+        let ratio = self.absent * (0.5 * to.alpha).tan() * to.fall.exp();
         let most = if falls < 1.0 { 1.0 / E } else { falls * (-falls).exp() };
-        let of_phases = (-falls).exp() * (moduli + apart) + 2.0 * ratio * most;
-        of_phases.min((-falls).exp() * (moduli + 2.0))
+        let of_phases = (-falls).exp() * apart + 2.0 * ratio * most;
+        moduli + of_phases.min(2.0 * (-falls).exp())
     }
 }
 
@@ -238,9 +242,13 @@ mod tests {
         assert!(Joint::of(&moved).is_none());
         let joint = Joint::of(&both).unwrap();
         let path = Path::above(0.3);
-        assert!(joint.is_between(&[path, path]));
-        assert!(!joint.is_between(&[path, path.lowered(0.5)]));
-        assert!(!joint.is_between(&[Path { to: 3.0, ..path }, path]));
-        assert!(!joint.is_between(&[Path::above(1.6), Path::above(1.6)]));
+        assert_eq!(joint.common_height(&[path, path]), Some(0.3));
+        assert_eq!(joint.common_height(&[path, path.lowered(0.5)]), Some(0.15));
+        // Where the first path ends does not matter, but where it begins.
+        assert_eq!(joint.common_height(&[Path { to: 3.0, ..path }, path]), Some(0.3));
+        assert_eq!(joint.common_height(&[Path { from: 3.0, ..path }, path]), None);
+        assert_eq!(joint.common_height(&[path, Path { to: -3.0, ..path }]), None);
+        assert_eq!(joint.common_height(&[Path { turns: true, ..path }, path]), None);
+        assert_eq!(joint.common_height(&[Path::above(1.6), Path::above(1.6)]), None);
     }
 }

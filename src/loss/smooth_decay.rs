@@ -1,4 +1,4 @@
-//! The characteristic function of a tilted smooth loss, and how it decays (`docs/theory/inversion.md`, Propositions 4 to 4c).
+//! The characteristic function of a tilted smooth loss, and how it decays (`docs/theory/inversion.md`, Propositions 4 to 4d).
 
 use crate::approx::Approx;
 use crate::loss::characteristic_function::smooth_changes;
@@ -185,27 +185,21 @@ impl TiltedLoss for TiltedSmoothLoss<'_> {
         }
         let highest = self.loss.paths(&self.nodes, &self.limits, y, max_growth);
         self.negligible = ROUGH_DECAY * wanted.clamp(0.0, 1.0) * (-wanted).exp();
-        let first = self.best_height.map_or(0, |best| best.saturating_sub(1));
-        let most_worse = MOST_WORSE[usize::from(self.best_height.is_some())];
-        let (mut least, mut least_paths, mut worse) = (f64::INFINITY, highest.clone(), 0);
-        for (i, fraction) in HEIGHTS.into_iter().enumerate().skip(first) {
-            self.paths = highest.iter().map(|path| path.lowered(fraction)).collect();
-            let laws = &mut self.laws;
-            let decay = self
-                .loss
-                .log_decay((&self.nodes, laws), y, &self.paths, self.negligible);
+        let (mut least, mut paths) = (f64::INFINITY, highest.clone());
+        // Ends that meet cancel each other up to the lower height, which is the one of a piece that has little weight.
+        for highest in [levelled(&self.loss.pieces, &highest), Some(highest)]
+            .into_iter()
+            .flatten()
+        {
+            let (decay, of_these) = self.best_lowered(&highest, y, wanted);
             if decay < least {
-                (least, worse) = (decay, 0);
-                least_paths.clone_from(&self.paths);
-                self.best_height = Some(i);
-            } else {
-                worse += 1;
+                (least, paths) = (decay, of_these);
             }
-            if -least >= wanted || worse >= most_worse {
+            if -least >= wanted {
                 break;
             }
         }
-        self.paths = least_paths;
+        self.paths = paths;
         least
     }
 
@@ -216,6 +210,43 @@ impl TiltedLoss for TiltedSmoothLoss<'_> {
     fn forget_panels(&mut self) {
         self.loss.panels = FxHashMap::default();
     }
+}
+
+impl TiltedSmoothLoss<'_> {
+    /// The best bound along `highest` lowered by one of [`HEIGHTS`], and those paths.
+    fn best_lowered(&mut self, highest: &[Path], y: f64, wanted: f64) -> (f64, Vec<Path>) {
+        let first = self.best_height.map_or(0, |best| best.saturating_sub(1));
+        let most_worse = MOST_WORSE[usize::from(self.best_height.is_some())];
+        let (mut least, mut least_paths, mut worse) = (f64::INFINITY, highest.to_vec(), 0);
+        for (i, fraction) in HEIGHTS.into_iter().enumerate().skip(first) {
+            let paths: Vec<Path> = highest.iter().map(|path| path.lowered(fraction)).collect();
+            let laws = &mut self.laws;
+            let decay = self.loss.log_decay((&self.nodes, laws), y, &paths, self.negligible);
+            if decay < least {
+                (least, worse) = (decay, 0);
+                least_paths = paths;
+                self.best_height = Some(i);
+            } else {
+                worse += 1;
+            }
+            if -least >= wanted || worse >= most_worse {
+                break;
+            }
+        }
+        (least, least_paths)
+    }
+}
+
+/// Paths of one height, the lowest, where two pieces meet; `None` where that is no choice.
+fn levelled(pieces: &[Piece], paths: &[Path]) -> Option<Vec<Path>> {
+    Joint::of(pieces)?;
+    let lowest = paths.iter().map(|path| path.height).fold(f64::INFINITY, f64::min);
+    let is_other = lowest > 0.0 && paths.iter().any(|path| path.height > lowest);
+    let lower = |path: &Path| Path {
+        height: lowest,
+        ..*path
+    };
+    is_other.then(|| paths.iter().map(lower).collect())
 }
 
 impl SmoothLoss {
@@ -230,15 +261,7 @@ impl SmoothLoss {
                 .min(piece.imaginary_scale() * (2.0 * max_growth).sqrt());
             limits.path(piece, height)
         };
-        let mut paths: Vec<Path> = self.pieces.iter().zip(limits).enumerate().map(of).collect();
-        if Joint::of(&self.pieces).is_some() {
-            // The ends cancel each other up to the lower height.
-            let lowest = paths.iter().map(|path| path.height).fold(f64::INFINITY, f64::min);
-            for path in &mut paths {
-                path.height = lowest;
-            }
-        }
-        paths
+        self.pieces.iter().zip(limits).enumerate().map(of).collect()
     }
 
     /// log of a bound on |E_P[e^{zℓ}]|/E_P[e^{cℓ}] for every z = c + iy' with |y'| ≥ y.
@@ -287,7 +310,7 @@ impl SmoothLoss {
             change += weight * (log_change - y * continued.angle).exp_m1();
         }
         let z = Complex64::new(nodes.c, y);
-        let joint = Joint::of(pieces).filter(|joint| joint.is_between(paths));
+        let joint = Joint::of(pieces).and_then(|joint| Some((joint, joint.common_height(paths)?)));
         for (i, (piece, path)) in pieces.iter().zip(paths).enumerate() {
             let ends = [piece.start.max(path.from), piece.end.min(path.to)];
             for (side, end) in ends.into_iter().enumerate().filter(|(_, end)| end.is_finite()) {
@@ -295,13 +318,14 @@ impl SmoothLoss {
                     let point = piece.point(end, scratch);
                     point.log_density + nodes.c * point.loss - nodes.log_moment.value
                 };
-                // Where two pieces meet, the start of the first stands for both.
-                let length = match joint {
-                    Some(joint) if (i, side) == (0, 0) => joint.bound(z, path.height),
-                    Some(_) if (i, side) == (1, 1) => 0.0,
-                    _ => end_segment(piece, end, z, *path, scratch),
+                // Where two pieces meet, both ends are bounded together as far as both have one; the start of the first stands for them.
+                let (common, from) = match joint {
+                    Some((joint, height)) if (i, side) == (0, 0) => (joint.bound(z, height), height),
+                    Some((_, height)) if (i, side) == (1, 1) => (0.0, height),
+                    _ => (0.0, 0.0),
                 };
-                change += log_weight.exp() * length;
+                let length = common + end_segment(piece, end, z, (from, *path), scratch);
+                change += (log_weight + length.ln()).exp();
             }
         }
         (change + nodes.error + nodes.missing + 1.1 * nodes.weight_rounding.0.min(1e-6)).ln_1p()
@@ -311,8 +335,8 @@ impl SmoothLoss {
 /// Parts into which the segment at a finite end of a piece is cut. With one part the bound is up to e times as large.
 const SEGMENT_PARTS: usize = 8;
 
-/// A bound on the integral of the modulus of P·e^{zℓ} over the segment from x to x + ia, over its modulus at x, for every z with the real
-/// part of `z` and an imaginary part of at least that of `z`, which is not negative.
+/// A bound on the integral of the modulus of P·e^{zℓ} over the segment from x + ib to x + ia, where b is `from` and a the height of `path`, over its
+/// modulus at x, for every z with the real part of `z` and an imaginary part of at least that of `z`, which is not negative.
 ///
 /// At x + is the noise grows with s by at most e^{s²/2σ²}. Let w = r(x + is)/r(x) without the terms that are not significant, which are at
 /// most η = [`INSIGNIFICANT`]. Then |w|² = Σ p_j p_k cos((s_j − s_k)s/σ²) falls with s, and Im w = Σ p_j sin(s_j s/σ²) is concave and not
@@ -321,8 +345,11 @@ const SEGMENT_PARTS: usize = 8;
 /// difference of its ends over its slope. Leaving out the other terms changes each modulus and each imaginary part by at most η.
 ///
 /// Where angles may be larger, |r(x + is)| is between [`LEAST_MODULUS`] and 1 times r(x), and θ ≥ 0.
-fn end_segment(piece: &Piece, x: f64, z: Complex64, path: Path, scratch: &mut Scratch) -> f64 {
+fn end_segment(piece: &Piece, x: f64, z: Complex64, (from, path): (f64, Path), scratch: &mut Scratch) -> f64 {
     let Complex64 { re: c, im: y } = z;
+    if from >= path.height {
+        return 0.0;
+    }
     if path.turns {
         let growth = 0.5 * (path.height / piece.imaginary_scale()).powi(2);
         let of_q = if piece.in_q {
@@ -330,17 +357,18 @@ fn end_segment(piece: &Piece, x: f64, z: Complex64, path: Path, scratch: &mut Sc
         } else {
             0.0
         };
-        return path.height * (growth - of_q).exp();
+        return (path.height - from) * (growth - of_q).exp();
     }
-    let length = path.height / SEGMENT_PARTS as f64;
+    let length = (path.height - from) / SEGMENT_PARTS as f64;
     let mixtures = f64::from(u8::from(piece.in_p)) + f64::from(u8::from(piece.in_q));
     let slack = 2.0 * mixtures * INSIGNIFICANT * y;
     let larger = |log: f64| (log.exp() + 2.0 * INSIGNIFICANT).ln();
     let smaller = |log: f64| (log.exp() - 2.0 * INSIGNIFICANT).max(f64::MIN_POSITIVE).ln();
-    let (mut below_p, mut below_q, mut turned) = (0.0, 0.0, 0.0);
+    let start = piece.continued(x, &ImaginaryShift::new(piece, from), scratch);
+    let (mut below_p, mut below_q, mut turned) = (start.log_p, start.log_q, start.sine);
     let mut sum = 0.0;
     for part in 1..=SEGMENT_PARTS {
-        let height = part as f64 * length;
+        let height = from + part as f64 * length;
         let above = piece.continued(x, &ImaginaryShift::new(piece, height), scratch);
         let log_q = if c > 0.0 { smaller(above.log_q) } else { larger(below_q) };
         let log_change =

@@ -131,7 +131,13 @@ fn the_segment_at_an_end_is_bounded_and_nearly_attained() {
                     (continued.log_change(c, height, piece.imaginary_scale()) - y * continued.angle).exp()
                 };
                 let exact: f64 = (0..1000).map(modulus).sum::<f64>() * shift / 1000.0;
-                let bound = end_segment(&piece, 0.4, Complex64::new(c, y), Path::above(shift), &mut scratch);
+                let bound = end_segment(
+                    &piece,
+                    0.4,
+                    Complex64::new(c, y),
+                    (0.0, Path::above(shift)),
+                    &mut scratch,
+                );
                 let named = format!("{mixed:?} {c} {shift} {y}: {bound} {exact}");
                 assert!(bound >= exact * 0.998, "{named}");
                 assert!(bound < 2.0 * exact, "{named}");
@@ -159,7 +165,7 @@ fn the_segment_of_a_path_with_large_angles_is_bounded_and_nearly_attained() {
                 (continued.log_change(c, height, piece.imaginary_scale()) - y * continued.angle).exp()
             };
             let exact: f64 = (0..1000).map(modulus).sum::<f64>() * path.height / 1000.0;
-            let bound = end_segment(&piece, x, Complex64::new(c, y), path, &mut Scratch::default());
+            let bound = end_segment(&piece, x, Complex64::new(c, y), (0.0, path), &mut Scratch::default());
             assert!(bound >= exact, "{mixed:?} {c} {y}: {bound} {exact}");
             assert!(y > 0.0 || bound < 2.0 * exact, "{mixed:?} {c}: {bound} {exact}");
         }
@@ -225,6 +231,23 @@ fn the_decay_of_a_replaced_record_is_seen_at_small_frequencies() {
                 "{batch} {turn}: {bound} {of_variance}"
             );
         }
+    }
+}
+
+/// Losses below 0 may have next to no weight, and no height: the others keep theirs, as if no ends met.
+#[test]
+fn a_piece_of_little_weight_does_not_keep_the_path_of_the_other_low() {
+    for (batch, sigma, c, turn, most) in [
+        (100, 0.12, 0.0, 3.0, -0.1),
+        (1, 1.0, 5.0, 3.0, -3.0),
+        (10, 1.0, 3.0, 1.0, -0.2),
+    ] {
+        let law = GroupLaw::hypergeometric(1, batch, 1000).unwrap();
+        let mut loss = StepLoss::replace_fixed_batch(&law, sigma).unwrap().unwrap();
+        let mut tilted = loss.tilted(c, -30.0);
+        let y = turn / tilted.moments().variance.sqrt();
+        let bound = tilted.best_log_decay(y, f64::INFINITY);
+        assert!(bound < most, "{batch} {sigma} {c}: {bound}");
     }
 }
 
