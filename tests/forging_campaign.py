@@ -113,7 +113,7 @@ TILTED = ("allocation", "part of an epoch", "dealt pair", "dealt and drawn", "mi
 
 
 class Subject(NamedTuple):
-    """A sound certificate, and what is true: the upper end of a proof is above the least, the lower end below the most."""
+    """A sound certificate, and what is true: upper ends are above `least`, lower ends below `most`."""
 
     document: dict
     least: float

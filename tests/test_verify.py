@@ -12,6 +12,7 @@ import certificate_runs
 import numpy as np
 import pytest
 from certificate_runs import certified, random_run
+from certificate_schema import fault
 from documented_certificates import CURVES, DELTA, DELTAS, FOLDER, SLOW
 from reference_rows import rows
 
@@ -103,6 +104,7 @@ def test_random_runs_are_verified(number):
     """More are in docs/certificates/random_runs.json, and in `test_many_random_runs_are_verified`."""
     certificate = certified(random_run(number))
     assert certificate is not None
+    assert fault(json.loads(certificate.to_json())) is None
     verified, lines = certificate.verify()
     assert verified, lines
 
