@@ -6,7 +6,7 @@
 //!
 //! | kind | loss | files |
 //! |---|---|---|
-//! | Gaussian noise, sampled | smooth in the output | `smooth*`, `continuation`, `mixture_pair`, `posterior`, `gate`, `line` |
+//! | Gaussian noise, sampled | smooth in the output | `smooth*`, `joint`, `continuation`, `mixture_pair`, `posterior`, `gate`, `line` |
 //! | Gaussian noise, all members known to be there or not | mixture of Gaussians | `gaussian*` |
 //! | Laplace noise | two or three atoms, and smooth pieces | `laplace*` |
 //! | Laplace noise, records dealt into batches | two laws of atoms on a fine lattice | `dealt_laplace` |
