@@ -25,8 +25,8 @@ pub(crate) struct TiltedSmoothLoss<'a> {
     paths: Vec<Path>,
     /// The limits of the heights, computed when first needed.
     limits: Vec<Limits>,
-    /// Which of [`HEIGHTS`] was the best at the last frequency.
-    best_height: Option<usize>,
+    /// Which of [`HEIGHTS`] was the best at the last frequency, with paths of one height and with paths of their own heights.
+    best_height: [Option<usize>; 2],
     /// Error that the last search for a height may have had.
     negligible: f64,
     log_tolerance: f64,
@@ -43,7 +43,7 @@ impl<'a> TiltedSmoothLoss<'a> {
             nodes,
             paths,
             limits: Vec::new(),
-            best_height: None,
+            best_height: [None; 2],
             negligible: 0.0,
             log_tolerance,
         }
@@ -187,11 +187,10 @@ impl TiltedLoss for TiltedSmoothLoss<'_> {
         self.negligible = ROUGH_DECAY * wanted.clamp(0.0, 1.0) * (-wanted).exp();
         let (mut least, mut paths) = (f64::INFINITY, highest.clone());
         // Ends that meet cancel each other up to the lower height, which is the one of a piece that has little weight.
-        for highest in [levelled(&self.loss.pieces, &highest), Some(highest)]
-            .into_iter()
-            .flatten()
-        {
-            let (decay, of_these) = self.best_lowered(&highest, y, wanted);
+        let choices = [levelled(&self.loss.pieces, &highest), Some(highest)];
+        for (choice, highest) in choices.into_iter().enumerate() {
+            let Some(highest) = highest else { continue };
+            let (decay, of_these) = self.best_lowered((choice, &highest), y, wanted);
             if decay < least {
                 (least, paths) = (decay, of_these);
             }
@@ -213,10 +212,11 @@ impl TiltedLoss for TiltedSmoothLoss<'_> {
 }
 
 impl TiltedSmoothLoss<'_> {
-    /// The best bound along `highest` lowered by one of [`HEIGHTS`], and those paths.
-    fn best_lowered(&mut self, highest: &[Path], y: f64, wanted: f64) -> (f64, Vec<Path>) {
-        let first = self.best_height.map_or(0, |best| best.saturating_sub(1));
-        let most_worse = MOST_WORSE[usize::from(self.best_height.is_some())];
+    /// The best bound along `highest`, which is that choice, lowered by one of [`HEIGHTS`], and those paths.
+    fn best_lowered(&mut self, (choice, highest): (usize, &[Path]), y: f64, wanted: f64) -> (f64, Vec<Path>) {
+        let last = self.best_height[choice];
+        let first = last.map_or(0, |best| best.saturating_sub(1));
+        let most_worse = MOST_WORSE[usize::from(last.is_some())];
         let (mut least, mut least_paths, mut worse) = (f64::INFINITY, highest.to_vec(), 0);
         for (i, fraction) in HEIGHTS.into_iter().enumerate().skip(first) {
             let paths: Vec<Path> = highest.iter().map(|path| path.lowered(fraction)).collect();
@@ -225,7 +225,7 @@ impl TiltedSmoothLoss<'_> {
             if decay < least {
                 (least, worse) = (decay, 0);
                 least_paths = paths;
-                self.best_height = Some(i);
+                self.best_height[choice] = Some(i);
             } else {
                 worse += 1;
             }
