@@ -264,11 +264,15 @@ impl PiecePanel {
         let (large, small) = if a > b { (a, b) } else { (b, a) };
         let density = growth + large + (small - large).exp().ln_1p();
         let passing = |gate: &Gate| gate.log_bound(self.left, self.right, height);
-        let mass = density + self.gate.as_ref().map_or(0.0, passing);
+        density + self.gate.as_ref().map_or(0.0, passing) + self.log_of_change(exponent)
+    }
+
+    /// log of a bound on |e^{zℓ} − 1| over max(1, |e^{zℓ}|), where the bounds are on P·(e^{zℓ} − 1); 0 where they are on P·e^{zℓ} itself.
+    fn log_of_change(&self, exponent: f64) -> f64 {
         if self.bounds_mass {
-            mass
+            0.0
         } else {
-            mass + exponent.clamp(LEAST_CHANGE, 1.0).ln()
+            exponent.clamp(LEAST_CHANGE, 1.0).ln()
         }
     }
 
