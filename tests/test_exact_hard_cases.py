@@ -386,3 +386,20 @@ def test_an_epsilon_of_zero_is_found_where_batches_are_cut():
     # Split inversion finds no contour here, and must leave enough of the budget for the grid.
     assert upper - lower <= 1e-5 * upper
     assert hs.get_epsilon(delta=1.01 * upper, bounds=True, **run) == (0.0, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("noise", "batch", "records", "steps", "delta"),
+    [
+        (1.1526, 2, 36_310, 782_310, 7.0789e-8),  # no decay was seen at small frequencies: [1.70, 2.38]
+        (1.4725, 1, 25_498, 66_831, 1.28125e-7),
+        (1.1971, 2, 55_110, 6, 2.0267e-6),  # mass beside a gate counted ten thousandfold
+        (0.4703, 1, 62_078, 2, 9.07e-6),  # the width at epsilon 0 was taken for all that can be had
+    ],
+)
+def test_a_replaced_record_of_a_fixed_batch_has_a_narrow_interval(noise, batch, records, steps, delta):
+    run = {"noise_multiplier": noise, "sampling": hs.WithoutReplacement(batch, records), "steps": steps}
+    lower, upper = hs.get_epsilon(**run, delta=delta, adjacency="replace", bounds=True)
+    assert lower <= upper <= lower * (1 + 1e-6)
+    # A record that is removed from as many costs no more.
+    assert hs.get_epsilon(**run, delta=delta, adjacency="remove", bounds=True)[0] <= upper

@@ -30,8 +30,8 @@ const ACCURACY: PointAccuracy = PointAccuracy {
     absolute: 0.0,
     coarse: 5e-7,
 };
-/// Accuracy of the points of the table of δ₁, which only says where splits are good: any split is a bound. With [`ACCURACY`] a table takes several
-/// times as long far out, and ε is hardly smaller.
+/// Accuracy of the points of the table of δ₁, which only says where splits are good: any split is a bound. With [`ACCURACY`] the
+/// median of 200 groups takes 1.8 times as long, one of them with an ε that is a thousandth smaller.
 const ACCURACY_OF_TABLE: PointAccuracy = PointAccuracy {
     relative: 1e-3,
     absolute: 0.0,

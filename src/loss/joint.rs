@@ -139,13 +139,14 @@ impl Joint {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use crate::loss::MixturePair;
     use crate::step::GroupLaw;
     use std::sync::Arc;
 
-    fn pieces(present: f64, sigma: f64, shift: f64) -> Vec<Piece> {
+    /// The pieces of the loss of a record that is in the batch with probability `present`, which shifts it by `shift`.
+    pub(crate) fn pieces(present: f64, sigma: f64, shift: f64) -> Vec<Piece> {
         let law = GroupLaw::explicit(&[1.0 - present, present], &[0.0, shift]).unwrap();
         let pair = Arc::new(MixturePair::new(&law, sigma).unwrap());
         let of = |in_p: bool, start: f64, end: f64| Piece {

@@ -103,17 +103,7 @@ fn beside_a_gate_no_mass_is_missing() {
     use crate::loss::smooth_piece::Scratch;
     const OUTPUTS: i32 = 100_000;
     let (sigma, present) = (1.2, 4e-5);
-    let law = GroupLaw::explicit(&[1.0 - present, present], &[0.0, 2.0]).unwrap();
-    let pair = Arc::new(MixturePair::new(&law, sigma).unwrap());
-    let piece = |in_p: bool, start: f64, end: f64| Piece {
-        pair: Arc::clone(&pair),
-        in_p,
-        in_q: !in_p,
-        start,
-        end,
-        gate: None,
-    };
-    let pieces = vec![piece(true, 1.0, f64::INFINITY), piece(false, f64::NEG_INFINITY, -1.0)];
+    let pieces = crate::loss::joint::tests::pieces(present, sigma, 2.0);
     let atom = (1.0 - present) * libm::erf(1.0 / (sigma * std::f64::consts::SQRT_2));
     let mut near = SmoothLoss::new(pieces, atom)
         .part(Gate::above(8.5, 0.1).below())
