@@ -13,6 +13,8 @@ pub(crate) struct Accuracy {
     pub(crate) sufficient_width: f64,
     /// A value of log δ to compare with: where it is given, only the side of it matters, unless log δ is close to it.
     pub(crate) threshold: Option<f64>,
+    /// An estimate of log δ, where there is one.
+    pub(crate) estimate: Option<f64>,
     /// Whether the side of the threshold suffices however close log δ is to it.
     pub(crate) is_side_enough: bool,
     /// Whether bounds are tried before δ is computed. Without a threshold they always are.
@@ -27,6 +29,7 @@ impl Accuracy {
             cell_width: width,
             sufficient_width: width,
             threshold: None,
+            estimate: None,
             is_side_enough: false,
             bounds_first: true,
         }
@@ -48,6 +51,11 @@ impl Accuracy {
             || found.width() <= self.sufficient_width
             || found.is_far_from(self.threshold)
             || (self.is_side_enough && found.is_on_one_side_of(self.threshold))
+    }
+
+    /// What log δ is expected to be, where something is known: near a threshold it is asked most accurately.
+    pub(crate) fn expected(&self) -> Option<f64> {
+        self.threshold.or(self.estimate)
     }
 
     /// log of the fraction of δ that may be neglected.

@@ -245,21 +245,21 @@ impl Composition {
         }
         // A smaller bound by the chain makes δ smaller too.
         if !pair.has_margin || found.lower == 0.0 || found.upper < pair.interval.upper {
-            found = self.confirmed(found, delta, tolerance)?;
+            found = self.confirmed((found, pair.slope), delta, tolerance)?;
         }
         self.epsilons.insert(log_delta, tolerance, found);
         Ok(found)
     }
 
     /// The bounds on ε with an upper one at which [`Composition::delta`] is at most δ.
-    fn confirmed(&mut self, found: Interval, delta: f64, tolerance: f64) -> Result<Interval> {
+    fn confirmed(&mut self, (found, slope): (Interval, f64), delta: f64, tolerance: f64) -> Result<Interval> {
         let is_met = |found: Enclosure| found.upper() <= delta;
         if found.lower == 0.0
             && (self.pairs.is_met_by_crude_bounds(tolerance, is_met) || is_met(self.delta(0.0, tolerance)?))
         {
             return Ok(Interval::exact(0.0));
         }
-        confirmed(found, delta.ln(), tolerance, is_met, |epsilon| {
+        confirmed((found, slope), delta.ln(), tolerance, is_met, |epsilon| {
             self.delta(epsilon, tolerance)
         })
     }

@@ -86,6 +86,8 @@ pub(crate) struct Found {
     /// Whether the upper bound on log δ at the upper end is below its value by the margin of the query, and some enclosure on the way was no
     /// wider than that.
     pub(crate) has_margin: bool,
+    /// −d log δ/dε near the answer, as far as it is known; 0 where it is not.
+    pub(crate) slope: f64,
 }
 
 impl From<Interval> for Found {
@@ -94,6 +96,7 @@ impl From<Interval> for Found {
         Self {
             interval,
             has_margin: false,
+            slope: 0.0,
         }
     }
 }
@@ -135,7 +138,12 @@ pub(crate) fn epsilon(curve: impl FnMut(f64, &Accuracy) -> Enclosure, query: &Qu
     }
     // δ may be small enough at a negative ε.
     let interval = Interval::of_bounds(search.found.lower, search.found.upper.max(0.0))?;
-    Ok(Found { interval, has_margin })
+    let slope = search.slope;
+    Ok(Found {
+        interval,
+        has_margin,
+        slope,
+    })
 }
 
 /// Where the approach to the root ended.
@@ -177,6 +185,7 @@ impl<C: FnMut(f64, &Accuracy) -> Enclosure> Search<'_, C> {
             cell_width: designed.min(self.query.tolerance),
             sufficient_width: (roughness * width).min(WIDEST_ROUGH).max(width),
             threshold: Some(self.query.log_delta),
+            estimate: None,
             is_side_enough: false,
             bounds_first: false,
         };

@@ -283,7 +283,8 @@ impl LossSum {
             .starting_point(log_delta)
     }
 
-    /// An estimate of log δ at ε, where δ is about e^`expected`: by the δ of single steps where losses are rare, else by a saddle point.
+    /// An estimate of log δ at ε, where δ is about e^`expected`: by the δ of single steps where losses are rare, else by
+    /// noise that is added or by a saddle point.
     pub(crate) fn rough_log_delta(&mut self, epsilon: f64, expected: f64) -> Option<f64> {
         if self.segments.is_empty() {
             return None;
@@ -300,6 +301,12 @@ impl LossSum {
         }
         self.truncated(expected - STARTING_LOG_FRACTION)
             .rough_log_delta(epsilon)
+    }
+
+    /// An estimate of log δ at ε, which is at most `most`, where the saddle point alone tells little.
+    pub(super) fn smoothed_log_delta(&mut self, epsilon: f64, most: f64) -> Option<f64> {
+        self.truncated(most - STARTING_LOG_FRACTION)
+            .smoothed_log_delta(epsilon, most)
     }
 
     /// δ by the contour of the cell of ε, which every question about an ε of the cell shares.

@@ -231,6 +231,7 @@ impl PairCurve {
         let Found {
             interval: found,
             has_margin,
+            slope,
         } = self.epsilon_with_margin(log_delta, tolerance)?;
         if has_margin && found.lower > 0.0 {
             return Ok(found);
@@ -241,7 +242,7 @@ impl PairCurve {
         {
             return Ok(Interval::exact(0.0));
         }
-        confirmed(found, log_delta, tolerance, is_met, |epsilon| {
+        confirmed((found, slope), log_delta, tolerance, is_met, |epsilon| {
             self.delta(epsilon, &accuracy).certified()
         })
     }
@@ -289,6 +290,7 @@ impl PairCurve {
             found = Found {
                 interval: found.interval.max(other.interval),
                 has_margin: (i == 0 || found.has_margin) && other.has_margin,
+                slope: other.slope,
             };
             loss.shrink();
         }
@@ -363,12 +365,12 @@ impl PairCurve {
 ///
 /// A search for ε uses what it found on the way, and asks for other widths than a question for δ does, so that two certified upper
 /// bounds on δ at one ε may differ. Where the search left no margin for that ([`PairCurve::epsilon_with_margin`]) and the bound of a
-/// question for δ is too large, ε grows until it is not.
+/// question for δ is too large, ε grows until it is not: first as far as log δ, which falls by `slope`, is too large, where that is known.
 ///
 /// # Errors
 /// Those of `delta`.
 pub(super) fn confirmed(
-    found: Interval,
+    (found, slope): (Interval, f64),
     log_delta: f64,
     tolerance: f64,
     is_met: impl Fn(Enclosure) -> bool,
@@ -385,6 +387,9 @@ pub(super) fn confirmed(
             return Ok(Interval { lower, upper: epsilon });
         }
         let excess = there.log_upper - log_delta;
+        if slope > 0.0 {
+            step = step.max((OVERSHOOT * excess / slope).min(GROWTH.1 * step));
+        }
         epsilon += step;
         there = delta(epsilon)?;
         let missing = there.log_upper - log_delta;
@@ -424,7 +429,8 @@ mod tests {
         let log_delta = -10.0;
         let delta = |epsilon: f64| Ok(Enclosure::of_logs(-20.0, log_delta - 1e-3 * (epsilon - 2.01)));
         let is_met = |found: Enclosure| found.log_upper <= log_delta;
-        let confirm = |delta: &dyn Fn(f64) -> Result<Enclosure>| confirmed(found, log_delta, 1e-6, is_met, delta);
+        let confirm =
+            |delta: &dyn Fn(f64) -> Result<Enclosure>| confirmed((found, 0.0), log_delta, 1e-6, is_met, delta);
         let answer = confirm(&delta).unwrap();
         assert_eq!(answer.lower, 1.0);
         assert!(answer.upper >= 2.01 && answer.upper < 2.03, "{answer:?}");
@@ -453,7 +459,7 @@ mod tests {
     fn an_epsilon_of_zero_that_is_not_confirmed_grows() {
         let delta = |epsilon: f64| Ok(Enclosure::of_logs(f64::NEG_INFINITY, -6.9 - 1e4 * epsilon));
         let is_met = |found: Enclosure| found.log_upper <= -7.0;
-        let found = confirmed(Interval::exact(0.0), -7.0, 1e-6, is_met, delta).unwrap();
+        let found = confirmed((Interval::exact(0.0), 0.0), -7.0, 1e-6, is_met, delta).unwrap();
         assert!(
             found.lower == 0.0 && found.upper >= 1e-5 && found.upper < 1e-3,
             "{found:?}"

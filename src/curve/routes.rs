@@ -147,7 +147,11 @@ fn known_answer(sum: &mut LossSum, epsilon: f64, accuracy: &Accuracy) -> Enclosu
 fn by_attempts(sum: &mut LossSum, epsilon: f64, accuracy: &Accuracy, bounds: Enclosure) -> Enclosure {
     let mut found = bounds;
     let mut is_bounded = accuracy.threshold.is_none();
-    let mut expected = accuracy.threshold.unwrap_or(TYPICAL_LOG_DELTA).min(found.log_upper);
+    let estimate = accuracy
+        .expected()
+        .or_else(|| sum.smoothed_log_delta(epsilon, found.log_upper));
+    let accuracy = &Accuracy { estimate, ..*accuracy };
+    let mut expected = estimate.unwrap_or(TYPICAL_LOG_DELTA).min(found.log_upper);
     for _ in 0..TRUNCATIONS {
         for (form, farther) in ATTEMPTS {
             // The transform of a lattice never decays, and its grid is exact.

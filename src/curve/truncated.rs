@@ -11,6 +11,7 @@ use crate::curve::accuracy::Accuracy;
 use crate::curve::cell_contours::{CellContours, CellInversion};
 use crate::curve::epsilon_search::StartingPoint;
 use crate::curve::evaluators::Evaluators;
+use crate::curve::starting_point;
 use crate::grid::composition::{Grid, Plan};
 use crate::interval::Enclosure;
 use crate::inversion::chernoff::MomentBound;
@@ -28,14 +29,10 @@ use std::sync::Arc;
 const MAX_FAILURES: usize = 3;
 /// Distance of the logarithms of two tilts below which an inversion that failed at one is not tried at the other.
 const SAME_TILT: f64 = 0.2;
-/// Where two contours of all runs had more than this many times the width that suffices, at an ε that is off by no more than that part,
-/// inversion of the runs with a large loss is tried in their place. Of 1,500 random runs with few steps or small rates all together take 7 %
-/// less time, and those whose root is searched with contours that miss it half. With 2 or with 0.12 runs are slower for which further
-/// contours would have sufficed.
-const MISSED: f64 = 4.0;
-const NEARBY: f64 = 0.03;
 /// Contours for one question, each designed for less error than the one before.
 const MAX_CONTOURS: usize = 3;
+/// A contour that is wider than this part of the one before is as wide as rounding lets it be, so that no further one is tried.
+const HARDLY_NARROWER: f64 = 0.7;
 /// log of the factor by which a contour fell short of a width beyond which no further contour is tried.
 const MAX_LOG_SHORTFALL: f64 = 16.0;
 /// Steps of Newton's method for a starting point within a cell.
@@ -104,8 +101,6 @@ pub(crate) struct Truncated {
     cells: CellContours,
     /// Tilts at which no contour was found, by form.
     failures: [Vec<f64>; 3],
-    /// The last ε for which not even a second contour of all runs had the width that it was designed for, and the width that it had.
-    missed: Option<(f64, f64)>,
     /// Questions for which even the finest grid was too coarse: after two, no more grids are computed.
     too_coarse: usize,
     /// The tilt of the last question.
@@ -134,7 +129,6 @@ impl Truncated {
             evaluators: Evaluators::new(truncated_mass.ln()),
             cells: CellContours::default(),
             failures: [Vec::new(), Vec::new(), Vec::new()],
-            missed: None,
             too_coarse: 0,
             tilt: None,
             work: 0,
@@ -159,7 +153,6 @@ impl Truncated {
     /// Forgets at which tilts no contour was found, before one of less accuracy is asked for.
     pub(crate) fn forget_failures(&mut self) {
         self.failures.iter_mut().for_each(Vec::clear);
-        self.missed = None;
     }
 
     /// Moves out the contours and grids that were computed for earlier questions.
@@ -183,10 +176,14 @@ impl Truncated {
         let Some(cell) = cell.filter(Cell::is_narrow) else {
             let found = saddle::for_log_delta(&mut self.segments, log_delta);
             self.tilt = found.map(|saddle| saddle.c);
-            return found.map(|saddle| StartingPoint {
+            let start = found.map(|saddle| StartingPoint {
                 epsilon: saddle.epsilon,
                 slope: saddle.c,
-            });
+            })?;
+            if Suitability::at(&self.segments, start.epsilon) == Suitability::Unsuited {
+                return Some(start);
+            }
+            return Some(starting_point::of_smoothed_loss(&mut self.segments, start, log_delta).unwrap_or(start));
         };
         let (low, high) = (cell.low.saddle, cell.high.saddle);
         self.tilt = Some(low.c);
@@ -213,9 +210,20 @@ impl Truncated {
         })
     }
 
-    /// An estimate of log δ at ε by a saddle point; its largest value where ε is below the mean of the loss.
+    /// An estimate of log δ at ε; its largest value by a saddle point where ε is below the mean of the loss.
     pub(crate) fn rough_log_delta(&mut self, epsilon: f64) -> Option<f64> {
-        Some(saddle::log_delta_at(&mut self.segments, epsilon).unwrap_or(saddle::MAX_LOG_DELTA))
+        let smoothed = self.smoothed_log_delta(epsilon, 0.0);
+        let rough = smoothed.or_else(|| saddle::log_delta_at(&mut self.segments, epsilon));
+        Some(rough.unwrap_or(saddle::MAX_LOG_DELTA))
+    }
+
+    /// An estimate of log δ at ε, at most `most`, where no step has a large loss with a probability that is not small: there the saddle point
+    /// tells little.
+    pub(crate) fn smoothed_log_delta(&mut self, epsilon: f64, most: f64) -> Option<f64> {
+        match Suitability::at(&self.segments, epsilon) {
+            Suitability::Unsuited => None,
+            _ => starting_point::smoothed_log_delta(&mut self.segments, epsilon, most),
+        }
     }
 
     /// The cell of ε; `None` where its saddle point is not above 0.
@@ -294,9 +302,6 @@ impl Truncated {
         let here = match form {
             Form::Grid => self.on_grids(c, epsilon, accuracy, found),
             Form::Inversion if suitability == Suitability::Needed => Enclosure::TRIVIAL,
-            Form::Inversion if suitability == Suitability::Alternative && self.is_missed(epsilon, accuracy) => {
-                Enclosure::TRIVIAL
-            }
             Form::SplitInversion if !split::is_promising(&self.segments) => Enclosure::TRIVIAL,
             _ => {
                 let failures = &self.failures[form as usize];
@@ -310,13 +315,6 @@ impl Truncated {
             }
         };
         self.evaluators.whole(found.meet(here))
-    }
-
-    /// Whether inversion of all runs is known to miss the accuracy near ε.
-    fn is_missed(&self, epsilon: f64, accuracy: &Accuracy) -> bool {
-        self.missed.is_some_and(|(near, width)| {
-            (near - epsilon).abs() <= NEARBY * epsilon.abs() && width > MISSED * accuracy.sufficient_width
-        })
     }
 
     /// By one route; `None` if it does not apply.
@@ -343,10 +341,12 @@ impl Truncated {
         known: Enclosure,
     ) -> Enclosure {
         let mut found = Enclosure::TRIVIAL;
-        let about = (known.width() < ROUGHLY_KNOWN).then_some(known.log_lower);
-        let mut hint = accuracy.threshold.or(about);
+        let is_roughly_known = known.width() < ROUGHLY_KNOWN;
+        let mut hint = accuracy.expected().or(is_roughly_known.then_some(known.log_lower));
+        let middle = 0.5 * (known.log_lower + known.log_upper);
+        let expected = accuracy.expected().or(is_roughly_known.then_some(middle));
         let mut log_tolerance = accuracy.log_fraction() - LOG_MARGIN;
-        for number in 0..MAX_CONTOURS {
+        for _ in 0..MAX_CONTOURS {
             let segments = &mut self.segments;
             let contour = match form {
                 Form::SplitInversion => split::contours(
@@ -357,7 +357,7 @@ impl Truncated {
                     max_products,
                     &mut self.work,
                 ),
-                _ => Tilt::near(segments, c, epsilon, log_tolerance)
+                _ => Tilt::near(segments, c, epsilon, (log_tolerance, expected))
                     .and_then(|tilt| Contour::new(segments, &tilt, max_products))
                     .map(ContourSum::from),
             };
@@ -365,13 +365,14 @@ impl Truncated {
                 self.failures[form as usize].push(c);
                 break;
             };
+            let before = found.width();
             found = found.meet(self.evaluators.by_contour(&contour, epsilon));
             self.work += contour.work();
             self.evaluators.add_contour(contour);
-            let shortfall = (found.width() / accuracy.width).ln() + 1.0;
-            if form == Form::Inversion && number > 0 && shortfall > 1.0 {
-                self.missed = Some((epsilon, found.width()));
+            if found.width() > HARDLY_NARROWER * before && before.is_finite() {
+                break;
             }
+            let shortfall = (found.width() / accuracy.width).ln() + 1.0;
             if accuracy.is_met(found) {
                 break;
             }
@@ -433,7 +434,7 @@ impl Truncated {
             0.5 / deviation
         };
         let log_tolerance = width.min(WIDEST_GRID).ln() - LOG_GRID_MARGIN;
-        let tilt = Tilt::near(&mut self.segments, c, epsilon, log_tolerance)?;
+        let tilt = Tilt::near(&mut self.segments, c, epsilon, (log_tolerance, None))?;
         let plan = Plan {
             tilt,
             epsilon,

@@ -372,7 +372,7 @@ mod tests {
             let run = GaussianRun::new(distance, steps);
             let mut segments = run.segments();
             let c = saddle::for_epsilon(&mut segments, epsilon, None).unwrap();
-            let tilt = Tilt::near(&mut segments, c, epsilon, width.ln() - 2.0).unwrap();
+            let tilt = Tilt::near(&mut segments, c, epsilon, (width.ln() - 2.0, None)).unwrap();
             let plan = Plan {
                 tilt,
                 epsilon,

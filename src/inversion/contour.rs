@@ -36,6 +36,10 @@ use std::f64::consts::PI;
 /// grid.
 const MAX_POINTS: f64 = 2e5;
 
+/// Levels beyond which no contour is tried: errors of e^−40 of e^{A(c) − cε} are lost in those of rounding, and nodes for them take all the
+/// work that a search may take.
+const MOST_LEVEL: f64 = 40.0;
+
 /// Points of a contour that are few: another route would hardly take fewer, so that nodes in x may be more.
 const FEW_POINTS: f64 = 2_000.0;
 /// How many times more products of nodes and points few points may take.
@@ -102,6 +106,9 @@ impl Contour {
     /// `most_products` of nodes in x and y, or a few times as many where the points in y are few, or a step's loss has no analytic form.
     pub(crate) fn new(segments: &mut [Segment], tilt: &Tilt, most_products: f64) -> Option<Self> {
         let &Tilt { c, level, period, .. } = tilt;
+        if level > MOST_LEVEL {
+            return None;
+        }
         let spacing = 2.0 * PI / period;
 
         let quadrature = |segment: &Segment, count: usize| -level - segment.steps.ln() - (count as f64).ln() - 1.0;

@@ -7,6 +7,7 @@ pub(crate) mod contour_sum;
 pub(crate) mod reference;
 pub(crate) mod saddle;
 pub(crate) mod segment;
+pub(crate) mod smoothed;
 pub(crate) mod split;
 pub(crate) mod tilt;
 pub(crate) mod tilt_lattice;

@@ -68,6 +68,8 @@ const TYPICAL_SADDLE: f64 = 30.0;
 /// Number of steps from which on their small losses may add up to ε more often than one of them is large, and a saddle-point estimate of
 /// the probability is good enough. For two steps it was 300 times too large.
 const MANY_STEPS: f64 = 10.0;
+/// log of the factor by which the errors of quadrature are below the others: it converges so fast that they cost a few nodes.
+const LOG_QUADRATURE_MARGIN: f64 = 3.0;
 /// A band is left out as a whole where a bound on it is below e^−3 of the error that is allowed.
 const NEGLIGIBLE: f64 = 3.0;
 
@@ -192,7 +194,7 @@ fn small_losses(small: &mut [Segment], question: &Question) -> Option<Contour> {
     let epsilon = question.epsilon;
     let c = saddle::for_epsilon(small, epsilon, None).filter(|&c| c > 0.0)?;
     let log_delta = saddle::log_delta_at(small, epsilon)?;
-    let tilt = Tilt::near(small, c, epsilon, (question.allowed - log_delta).min(0.0))?;
+    let tilt = Tilt::near(small, c, epsilon, ((question.allowed - log_delta).min(0.0), None))?;
     Contour::new(small, &tilt, question.most_products)
 }
 
@@ -297,7 +299,7 @@ fn far_parts(segments: &[Segment], near: &Near) -> Option<Vec<StepLoss>> {
 fn parts<'a>(segments: &'a mut [Segment], far: &'a mut [StepLoss], tilt: &Tilt) -> Option<Vec<Split<'a>>> {
     let count = segments.len() as f64;
     let both = segments.iter_mut().zip(far);
-    both.map(|(segment, far)| Split::new(segment, far, tilt.c, -tilt.level - count.ln() - 1.0))
+    both.map(|(segment, far)| Split::new(segment, far, tilt.c, -tilt.level - count.ln() - LOG_QUADRATURE_MARGIN))
         .collect()
 }
 

@@ -19,6 +19,8 @@ use std::f64::consts::PI;
 const MAX_EXCESS: f64 = 2.5;
 /// How many times longer than estimated a period may be. Estimates agree with certified moments to many digits, or not at all.
 const MOST_LONGER: f64 = 1.05;
+/// log of the factor by which δ may be below what the saddle point suggests, at most, where it is said to be: that may be wrong.
+const MOST_BELOW_SADDLE: f64 = 10.0;
 /// Smaller tilts that are tried at most, each 3/4 of the one before: down to 0.18 of the saddle point.
 const MAX_STEPS_BACK: usize = 6;
 
@@ -43,9 +45,14 @@ pub(crate) struct Tilt {
 
 impl Tilt {
     /// At the saddle point `c` of `epsilon`, or back from it where that makes the period much shorter; relative errors
-    /// of δ are to be near e^`log_tolerance`.
-    pub(crate) fn near(segments: &mut [Segment], c: f64, epsilon: f64, log_tolerance: f64) -> Option<Self> {
-        Self::back_from(segments, c, (epsilon, epsilon), log_tolerance)
+    /// of δ are to be near e^`log_tolerance`, where log δ is known to be about `expected` or is that of the saddle point.
+    pub(crate) fn near(
+        segments: &mut [Segment],
+        c: f64,
+        epsilon: f64,
+        (log_tolerance, expected): (f64, Option<f64>),
+    ) -> Option<Self> {
+        Self::back_from(segments, c, (epsilon, epsilon), (log_tolerance, expected))
     }
 
     /// At the lower tilt of a cell, or back from it, for every ε of the cell.
@@ -54,13 +61,18 @@ impl Tilt {
         let last = high.saddle.epsilon;
         // At the other end δ is smaller relative to e^{A(c) − cε}.
         let range = (low.saddle.epsilon, last);
-        Self::back_from(segments, low.saddle.c, range, log_tolerance - cell.log_loss())
+        Self::back_from(segments, low.saddle.c, range, (log_tolerance - cell.log_loss(), None))
     }
 
     /// At `c` for the ε of a range, or back from it where that makes the period much shorter.
-    fn back_from(segments: &mut [Segment], c: f64, range: (f64, f64), log_tolerance: f64) -> Option<Self> {
+    fn back_from(
+        segments: &mut [Segment],
+        c: f64,
+        range: (f64, f64),
+        accuracy: (f64, Option<f64>),
+    ) -> Option<Self> {
         let found = Self::chosen(segments, |segments, moments| {
-            Choice::back_from((segments, moments), c, range, log_tolerance)
+            Choice::back_from((segments, moments), c, range, accuracy)
         })?;
         Some(Self { saddle: c, ..found })
     }
@@ -117,14 +129,17 @@ impl Choice {
         (segments, moments): (&mut [Segment], Moments),
         c: f64,
         range: (f64, f64),
-        log_tolerance: f64,
+        (log_tolerance, expected): (f64, Option<f64>),
     ) -> Option<Self> {
         let total = usable(segments, moments, c)?;
         let spread = total.variance.sqrt();
-        // δ·e^{−A + cε} is about this at the saddle point.
-        let saddle = 1.0 / (1.0 + (2.0 * PI).sqrt() * spread * c.abs() * (c + 1.0));
-        let level = -log_tolerance - saddle.ln();
+        // log of e^{A − cε}/δ, about, by the saddle point; after a few steps δ can be far smaller.
+        let above = (1.0 + (2.0 * PI).sqrt() * spread * c.abs() * (c + 1.0)).ln();
         let last = range.1;
+        let known = expected
+            .filter(|_| c > 0.0)
+            .map_or(above, |expected| total.log_moment.value - c * last - expected);
+        let level = known.clamp(above, above + MOST_BELOW_SADDLE) - log_tolerance;
         let mut best = Self::at((segments, moments), &total, c, range, level)?;
         let mut steps_back = 0;
         while c > 0.0 && best.excess() > MAX_EXCESS && steps_back < MAX_STEPS_BACK {
@@ -287,7 +302,7 @@ mod tests {
             for log_tolerance in [-8.0, -14.0, -25.0] {
                 let mut segments = run.segments();
                 let c = crate::inversion::saddle::for_epsilon(&mut segments, epsilon, None).unwrap();
-                let tilt = Tilt::near(&mut segments, c, epsilon, log_tolerance).unwrap();
+                let tilt = Tilt::near(&mut segments, c, epsilon, (log_tolerance, None)).unwrap();
                 let log_delta = run.log_delta(epsilon) - run.log_moment(c) + c * epsilon;
                 assert!(-tilt.level <= log_delta + log_tolerance + 1.0, "{tilt:?} {log_delta}");
                 let aliased = log_aliased(run, tilt.c, epsilon, tilt.period);
@@ -296,6 +311,24 @@ mod tests {
                 let half = log_aliased(run, tilt.c, epsilon, 0.5 * tilt.period);
                 assert!(half > -tilt.level + 1.0, "{tilt:?} {half}");
             }
+        }
+    }
+
+    /// A δ below that of the saddle point makes errors smaller by as much, up to a limit; one above it changes nothing.
+    #[test]
+    fn errors_are_relative_to_the_delta_that_is_expected() {
+        let run = GaussianRun::new(0.1, 100.0);
+        let (mut segments, epsilon) = (run.segments(), 3.0);
+        let c = crate::inversion::saddle::for_epsilon(&mut segments, epsilon, None).unwrap();
+        let mut level = |expected| {
+            let tilt = Tilt::near(&mut segments, c, epsilon, (-14.0, expected)).unwrap();
+            tilt.level
+        };
+        let by_saddle = level(None);
+        let log_delta = run.log_moment(c) - c * epsilon - (by_saddle - 14.0);
+        for (lower, wanted) in [(5.0, 5.0), (50.0, MOST_BELOW_SADDLE), (-5.0, 0.0)] {
+            let found = level(Some(log_delta - lower)) - by_saddle;
+            assert!((found - wanted).abs() < 1e-9, "{lower}: {found}");
         }
     }
 

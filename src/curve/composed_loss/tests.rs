@@ -29,6 +29,7 @@ fn both_directions_agree_to_ten_digits_where_the_line_has_very_many_points() {
             cell_width: 1e-10,
             sufficient_width: 1e-10,
             threshold: Some(1e-3f64.ln()),
+            estimate: None,
             is_side_enough: false,
             bounds_first: false,
         };

@@ -81,7 +81,9 @@ fn an_upper_end_has_the_margin_or_says_that_it_has_none() {
         epsilon(curve, &query).unwrap()
     };
     for log_delta in [-12.0, -30.0, -200.0] {
-        let Found { interval, has_margin } = with_margin(log_delta, 1e-8);
+        let Found {
+            interval, has_margin, ..
+        } = with_margin(log_delta, 1e-8);
         assert!(has_margin, "{log_delta}");
         let at_upper = log_curve(interval.upper);
         assert!(
@@ -93,7 +95,9 @@ fn an_upper_end_has_the_margin_or_says_that_it_has_none() {
         assert!(!with_margin(log_delta, 2e-6).has_margin, "{log_delta}");
     }
     // Next to ε = 0 the margin would be more than the tolerance.
-    let Found { interval, has_margin } = with_margin(-1.01, 1e-12);
+    let Found {
+        interval, has_margin, ..
+    } = with_margin(-1.01, 1e-12);
     assert!(!has_margin && interval.upper - interval.lower <= 1e-6 * interval.upper);
 }
 

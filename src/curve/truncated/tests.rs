@@ -60,17 +60,3 @@ fn every_form_encloses_the_curve() {
         assert!(found.width() <= 4.0 * width, "{form:?}: {found:?}");
     }
 }
-
-/// Near an ε at which inversion of all runs was four times too wide it is not tried again, unless less is asked for.
-#[test]
-fn inversion_that_missed_is_known_to_miss_nearby() {
-    let loss = StepLoss::gaussians(vec![0.0], vec![0.2]);
-    let mut truncated = Truncated::new(&[Segment { loss, steps: 10.0 }], 48.0);
-    truncated.missed = Some((1.0, 4.1e-6));
-    let misses =
-        |truncated: &Truncated, epsilon: f64, width: f64| truncated.is_missed(epsilon, &Accuracy::of_width(width));
-    assert!(misses(&truncated, 1.0, 1e-6) && misses(&truncated, 0.98, 1e-6));
-    assert!(!misses(&truncated, 0.96, 1e-6) && !misses(&truncated, 1.0, 1.1e-6));
-    truncated.forget();
-    assert!(!misses(&truncated, 1.0, 1e-6));
-}
