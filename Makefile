@@ -128,6 +128,8 @@ lint: $(VENV)/for-dev docs lint-rust ## formatting, lints, types and documentati
 	$(PY) -m mypy python
 	$(PY) -m mypy -p demo -p benches.compare -p benches.experiments
 	$(PY) -m mypy.stubtest hockeystick._core
+	$(VENV)/bin/check-jsonschema --builtin-schema vendor.github-workflows .github/workflows/*.yml
+	$(VENV)/bin/zizmor --offline --quiet .github
 
 bench: $(VENV)/for-opacus ## the table of docs/benchmarks.md, beside the peers; installs torch (5 GB)
 	$(PY) -m benches.compare.table --write
