@@ -244,7 +244,8 @@ impl Composition {
             found = found.min(chain);
         }
         // A smaller bound by the chain makes δ smaller too.
-        if !pair.has_margin || found.lower == 0.0 || found.upper < pair.interval.upper {
+        let is_open_below = found.lower == 0.0 && found.upper > 0.0;
+        if !pair.has_margin || is_open_below || found.upper < pair.interval.upper {
             found = self.confirmed((found, pair.slope), delta, tolerance)?;
         }
         self.epsilons.insert(log_delta, tolerance, found);

@@ -35,6 +35,10 @@ const MARGIN_AND_WIDTH: f64 = 0.85;
 /// and coarse grids have. Asked for the last one at once, two fixed batches of which a record is replaced take 1.5 s where they take a tenth of a second.
 const WIDTHS_AT_ZERO: [f64; 4] = [0.3, 1e-2, 1e-4, 1e-6];
 
+/// How far below its value log δ at 0 is for it to have a margin. As little may be known of it there, that is more than the coarsest tolerance,
+/// 30 %.
+pub(super) const MARGIN_AT_ZERO: f64 = 0.35;
+
 /// Steps of Newton's method to below 0 after which δ is asked for there.
 const STEPS_BELOW: usize = 2;
 /// Evaluations at most while the root is approached, and on the way out of an enclosure.
@@ -114,6 +118,7 @@ pub(crate) fn epsilon(curve: impl FnMut(f64, &Accuracy) -> Enclosure, query: &Qu
         slope: query.start.slope.max(TINY),
         attainable_width: WIDTHS.0,
         narrowest: f64::INFINITY,
+        upper_at_zero: f64::INFINITY,
         is_contradicted: false,
         found: Interval {
             lower: 0.0,
@@ -121,11 +126,11 @@ pub(crate) fn epsilon(curve: impl FnMut(f64, &Accuracy) -> Enclosure, query: &Qu
         },
     };
     let Some(start) = search.start()? else {
-        return Ok(Interval::exact(0.0).into());
+        return Ok(search.zero());
     };
     let root = match search.approach(start)? {
         Approach::Root(root) => root,
-        Approach::Zero => return Ok(Interval::exact(0.0).into()),
+        Approach::Zero => return Ok(search.zero()),
         Approach::Beyond => {
             let lower = search.found.lower;
             let upper = f64::INFINITY;
@@ -166,6 +171,8 @@ struct Search<'a, C> {
     attainable_width: f64,
     /// Width of the narrowest enclosure so far, but for that at 0.
     narrowest: f64,
+    /// The last upper bound on log δ at 0.
+    upper_at_zero: f64,
     is_contradicted: bool,
     /// The ε certified so far: δ is too large at the lower one and small enough at the upper one.
     found: Interval,
@@ -259,6 +266,7 @@ impl<C: FnMut(f64, &Accuracy) -> Enclosure> Search<'_, C> {
             self.is_contradicted |= at_zero.certified().is_err();
             if at_zero.is_on_one_side_of(Some(threshold)) {
                 at_zero.certified()?;
+                self.upper_at_zero = at_zero.log_upper;
                 return Ok(at_zero.log_upper <= threshold);
             }
             if at_zero.width() > width {
@@ -266,6 +274,15 @@ impl<C: FnMut(f64, &Accuracy) -> Enclosure> Search<'_, C> {
             }
         }
         Ok(false)
+    }
+
+    /// The answer where δ is small enough at 0.
+    fn zero(&self) -> Found {
+        let margin = self.query.margin;
+        Found {
+            has_margin: margin > 0.0 && self.upper_at_zero <= self.query.log_delta - margin.max(MARGIN_AT_ZERO),
+            ..Found::from(Interval::exact(0.0))
+        }
     }
 
     /// An ε near the root of the middle of the enclosures, by Newton's method in a bracket.

@@ -3,7 +3,7 @@
 use crate::curve::accuracy::{Accuracy, PointAccuracy};
 use crate::curve::composed_loss::ComposedLoss;
 use crate::curve::epsilon_search;
-use crate::curve::epsilon_search::{Found, Query, StartingPoint};
+use crate::curve::epsilon_search::{Found, MARGIN_AT_ZERO, Query, StartingPoint};
 use crate::curve::range_cache::RangeCache;
 use crate::curve::routes::Route;
 use crate::error::{Result, require_finite_epsilon};
@@ -233,7 +233,7 @@ impl PairCurve {
             has_margin,
             slope,
         } = self.epsilon_with_margin(log_delta, tolerance)?;
-        if has_margin && found.lower > 0.0 {
+        if has_margin && (found.lower > 0.0 || found.upper == 0.0) {
             return Ok(found);
         }
         let accuracy = Accuracy::of_width(tolerance);
@@ -276,13 +276,13 @@ impl PairCurve {
         let mut found = Found::from(Interval::exact(0.0));
         for (i, loss) in self.losses.iter_mut().enumerate() {
             // Another direction counts only if its δ is larger at the ε found so far.
-            let needed = if found.has_margin {
-                log_delta - margin
-            } else {
-                log_delta
+            let upper = found.interval.upper;
+            let needed = match (found.has_margin, upper > 0.0) {
+                (true, true) => log_delta - margin,
+                (true, false) => log_delta - margin.max(MARGIN_AT_ZERO),
+                (false, _) => log_delta,
             };
             let accuracy = Accuracy::compared_with(needed, tolerance);
-            let upper = found.interval.upper;
             if i > 0 && loss.delta_for(upper, &accuracy).certified()?.log_upper <= needed {
                 continue;
             }

@@ -160,3 +160,21 @@ fn contradictions_are_an_error() {
     };
     assert_eq!(epsilon(curve, &query(-12.0, (2.0, 4.0))), Err(Error::Contradiction));
 }
+
+/// At ε = 0 even the coarsest answer must be at most δ.
+#[test]
+fn an_epsilon_of_zero_has_a_margin_where_a_coarse_answer_suffices() {
+    let at = |excess: f64, margin: f64| {
+        let curve = |epsilon: f64, _: &Accuracy| Enclosure::of_logs(-5.0 - epsilon - 0.01, -5.0 - epsilon);
+        let query = Query {
+            margin,
+            ..query(-5.0 + excess, (0.0, 1.0))
+        };
+        let found = epsilon(curve, &query).unwrap();
+        assert_eq!(found.interval, Interval::exact(0.0), "{excess}");
+        found.has_margin
+    };
+    assert!(at(MARGIN_AT_ZERO + 1e-9, 1e-6) && !at(MARGIN_AT_ZERO - 1e-9, 1e-6));
+    // Those who want none get none.
+    assert!(!at(1.0, 0.0));
+}
