@@ -31,7 +31,7 @@ const MAX_FAILURES: usize = 3;
 const SAME_TILT: f64 = 0.2;
 /// Contours for one question, each designed for less error than the one before.
 const MAX_CONTOURS: usize = 3;
-/// A contour that is wider than this part of the one before is as wide as rounding lets it be, so that no further one is tried.
+/// A contour of all runs that is wider than this part of the one before is as wide as rounding lets it be, so that no further one is tried.
 const HARDLY_NARROWER: f64 = 0.7;
 /// log of the factor by which a contour fell short of a width beyond which no further contour is tried.
 const MAX_LOG_SHORTFALL: f64 = 16.0;
@@ -369,7 +369,8 @@ impl Truncated {
             found = found.meet(self.evaluators.by_contour(&contour, epsilon));
             self.work += contour.work();
             self.evaluators.add_contour(contour);
-            if found.width() > HARDLY_NARROWER * before && before.is_finite() {
+            let is_hardly_narrower = found.width() > HARDLY_NARROWER * before && before.is_finite();
+            if is_hardly_narrower && form != Form::SplitInversion {
                 break;
             }
             let shortfall = (found.width() / accuracy.width).ln() + 1.0;

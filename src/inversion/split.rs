@@ -118,7 +118,10 @@ pub(crate) fn contours(
         Some(hint) if is_rare => hint,
         _ => {
             let typical = ladder::typical_gates(segments, epsilon)?;
-            let far = FarRuns::saddle(segments, &typical, c, epsilon, work)?.log_delta;
+            let mut far = far_parts(segments, &typical)?;
+            let found = FarRuns::saddle(segments, &mut far, c, epsilon);
+            *work += far.iter().map(|far| far.work()).sum::<u64>();
+            let far = found?.log_delta;
             let small = log_delta_of_small(segments, &typical, epsilon, work)?;
             far.max(small).min(hint.unwrap_or(f64::INFINITY))
         }
@@ -250,12 +253,26 @@ fn band(
     found: &mut ContourSum,
     work: &mut u64,
 ) -> Option<()> {
+    let mut far = far_parts(segments, &near.gates)?;
+    let done = band_with((segments, &mut far), near, start, question, found);
+    *work += far.iter().map(|far| far.work()).sum::<u64>();
+    done
+}
+
+/// [`band`] with the parts of all segments that are not near.
+fn band_with(
+    (segments, far): (&mut [Segment], &mut [StepLoss]),
+    near: &Near,
+    start: Start,
+    question: &Question,
+    found: &mut ContourSum,
+) -> Option<()> {
     let epsilon = question.epsilon;
     let rough = match start {
-        Start::WholeLaw(c) => FarRuns::saddle(segments, &near.gates, c, epsilon, work)?,
-        Start::Guess(c) => FarRuns::saddle_around(segments, &near.gates, c, epsilon, work)?,
+        Start::WholeLaw(c) => FarRuns::saddle(segments, far, c, epsilon)?,
+        Start::Guess(c) => FarRuns::saddle_around(segments, far, c, epsilon)?,
     };
-    if near.left_out.is_empty() && rough.log_bound - rough.c * question.epsilon < question.allowed - NEGLIGIBLE {
+    if near.left_out.is_empty() && rough.log_bound - rough.c * epsilon < question.allowed - NEGLIGIBLE {
         found.neglect(rough.c, rough.log_bound);
         return Some(());
     }
@@ -263,18 +280,16 @@ fn band(
     for factor in FLATTER {
         let c = factor * rough.c;
         let log_moment = Total::at(segments, c)?.log_moment.value;
-        let level = (log_moment - c * question.epsilon - question.allowed).max(2.0);
-        let Some(tilt) = Tilt::at_level(segments, c, question.epsilon, level) else {
+        let level = (log_moment - c * epsilon - question.allowed).max(2.0);
+        let Some(tilt) = Tilt::at_level(segments, c, epsilon, level) else {
             continue;
         };
-        let mut far = far_parts(segments, near)?;
-        let mut split = parts(segments, &mut far, &tilt)?;
+        let mut split = parts(segments, far, &tilt)?;
         let Some((reach, products)) = reach(&mut split, &tilt, question.most_products) else {
             continue;
         };
         if products < CHEAP {
             found.add(contour(split, near, (&tilt, reach), question.most_products)?);
-            *work += far.iter().map(|far| far.work()).sum::<u64>();
             return Some(());
         }
         if best.is_none_or(|(.., fewest)| products < fewest) {
@@ -282,16 +297,14 @@ fn band(
         }
     }
     let (tilt, reach, _) = best?;
-    let mut far = far_parts(segments, near)?;
-    let split = parts(segments, &mut far, &tilt)?;
+    let split = parts(segments, far, &tilt)?;
     found.add(contour(split, near, (&tilt, reach), question.most_products)?);
-    *work += far.iter().map(|far| far.work()).sum::<u64>();
     Some(())
 }
 
 /// The parts of all segments with large losses.
-fn far_parts(segments: &[Segment], near: &Near) -> Option<Vec<StepLoss>> {
-    let both = segments.iter().zip(&near.gates);
+fn far_parts(segments: &[Segment], gates: &[Separation]) -> Option<Vec<StepLoss>> {
+    let both = segments.iter().zip(gates);
     both.map(|(segment, gate)| segment.loss.far_part(*gate)).collect()
 }
 

@@ -3,8 +3,7 @@
 //! These estimates choose the gates and the tilt. They decide how narrow the answer is, not whether it is true.
 
 use crate::inversion::segment::Segment;
-use crate::inversion::split::tilted_step::Split;
-use crate::loss::gate::Separation;
+use crate::loss::StepLoss;
 use crate::loss::privacy_loss::TiltedMoments;
 use crate::special::log_space::LogSum;
 use crate::special::root::false_position;
@@ -34,27 +33,21 @@ pub(super) struct FarRuns {
 }
 
 impl FarRuns {
-    /// The estimates at tilt c; `None` where a moment is beyond the range of an `f64`.
-    pub(super) fn at(
-        segments: &mut [Segment],
-        gates: &[Separation],
-        c: f64,
-        epsilon: f64,
-        work: &mut u64,
-    ) -> Option<Self> {
+    /// The estimates at tilt c, where `far` are the far parts of the segments; `None` where a moment is beyond the range of an `f64`.
+    pub(super) fn at(segments: &mut [Segment], far: &mut [StepLoss], c: f64, epsilon: f64) -> Option<Self> {
         let (mut log_moment, mut log_near) = (0.0, 0.0);
         let (mut mean, mut variance) = (0.0, 0.0);
         let (mut near_mean, mut near_variance) = (0.0, 0.0);
         let (mut log_upper, mut far_steps) = (0.0, LogSum::default());
-        for (segment, gate) in segments.iter_mut().zip(gates) {
+        for (segment, far) in segments.iter_mut().zip(far) {
             let steps = segment.steps;
-            let mut far_part = segment.loss.far_part(*gate)?;
-            let split = Split::new(segment, &mut far_part, c, LOG_TOLERANCE)?;
-            let (whole, far) = (split.whole.moments(), split.far.moments());
-            let far_fraction = split.log_fraction.value.exp().min(MAX_FAR_FRACTION);
-            let log_fraction = split.log_fraction.upper();
-            drop(split);
-            *work += far_part.work();
+            let log_tolerance = LOG_TOLERANCE - steps.ln();
+            let (whole, far) = (segment.loss.moments(c, log_tolerance), far.moments(c, log_tolerance));
+            let fraction = far.log_moment - whole.log_moment;
+            if !fraction.value.is_finite() {
+                return None;
+            }
+            let (far_fraction, log_fraction) = (fraction.value.exp().min(MAX_FAR_FRACTION), fraction.upper());
             // Moments of the near part of a step: φ = N + H.
             let square = |of: TiltedMoments| of.variance + of.mean * of.mean;
             let one = (whole.mean - far_fraction * far.mean) / (1.0 - far_fraction);
@@ -95,16 +88,15 @@ impl FarRuns {
     /// The estimates at or below the saddle point between two tilts around it.
     fn between(
         segments: &mut [Segment],
-        gates: &[Separation],
+        far: &mut [StepLoss],
         (below, above): (Self, Self),
         epsilon: f64,
-        work: &mut u64,
     ) -> Self {
         let point = |of: &Self| (of.c.ln(), -of.excess(epsilon));
         let ends = (point(&below), point(&above));
         let mut best = below;
         false_position(ends, REFINEMENTS, |log_c| {
-            let middle = Self::at(segments, gates, log_c.exp(), epsilon, work)?;
+            let middle = Self::at(segments, far, log_c.exp(), epsilon)?;
             let (_, value) = point(&middle);
             if value > 0.0 {
                 best = middle;
@@ -115,43 +107,36 @@ impl FarRuns {
     }
 
     /// The estimates at the saddle point of these runs, which is at or below `c`, that of the whole law.
-    pub(super) fn saddle(
-        segments: &mut [Segment],
-        gates: &[Separation],
-        c: f64,
-        epsilon: f64,
-        work: &mut u64,
-    ) -> Option<Self> {
-        let here = Self::at(segments, gates, c, epsilon, work)?;
+    pub(super) fn saddle(segments: &mut [Segment], far: &mut [StepLoss], c: f64, epsilon: f64) -> Option<Self> {
+        let here = Self::at(segments, far, c, epsilon)?;
         if here.excess(epsilon) <= 0.0 {
             return Some(here);
         }
-        here.search(segments, gates, epsilon, work)
+        here.search(segments, far, epsilon)
     }
 
     /// The estimates at the saddle point of these runs, searched on both sides of `c`.
     pub(super) fn saddle_around(
         segments: &mut [Segment],
-        gates: &[Separation],
+        far: &mut [StepLoss],
         c: f64,
         epsilon: f64,
-        work: &mut u64,
     ) -> Option<Self> {
-        Self::at(segments, gates, c, epsilon, work)?.search(segments, gates, epsilon, work)
+        Self::at(segments, far, c, epsilon)?.search(segments, far, epsilon)
     }
 
     /// The saddle point on the side on which it is from here.
-    fn search(self, segments: &mut [Segment], gates: &[Separation], epsilon: f64, work: &mut u64) -> Option<Self> {
+    fn search(self, segments: &mut [Segment], far: &mut [StepLoss], epsilon: f64) -> Option<Self> {
         let mut here = self;
         let is_above = here.excess(epsilon) > 0.0;
         let factor = if is_above { STEP_FACTOR } else { 1.0 / STEP_FACTOR };
         for _ in 0..MAX_STEPS {
-            let Some(next) = Self::at(segments, gates, factor * here.c, epsilon, work) else {
+            let Some(next) = Self::at(segments, far, factor * here.c, epsilon) else {
                 break;
             };
             if (next.excess(epsilon) > 0.0) != is_above {
                 let ends = if is_above { (next, here) } else { (here, next) };
-                return Some(Self::between(segments, gates, ends, epsilon, work));
+                return Some(Self::between(segments, far, ends, epsilon));
             }
             here = next;
         }
@@ -162,7 +147,6 @@ impl FarRuns {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::loss::StepLoss;
     use crate::step::{Direction, GroupLaw};
 
     /// E[e^{cS}; some step is far] is M^T − N^T, with N = M − H: the bound T·H·M^{T−1} is nearly attained where far steps are rare, and M^T
@@ -178,7 +162,7 @@ mod tests {
             let (log_whole, log_far) = (moment(&mut loss), moment(&mut far));
             let exact = steps * log_whole + (-(steps * (-(log_far - log_whole).exp()).ln_1p()).exp_m1()).ln();
             let mut segments = [Segment { loss, steps }];
-            let found = FarRuns::at(&mut segments, &[gate], c, 5.0, &mut 0).unwrap();
+            let found = FarRuns::at(&mut segments, &mut [far], c, 5.0).unwrap();
             // The moments of the estimate leave out e^−12.
             assert!(
                 exact <= found.log_bound + 1e-5,

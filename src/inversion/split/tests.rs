@@ -209,10 +209,11 @@ fn the_bound_on_the_runs_with_a_far_step_holds_and_is_attained() {
         let mut segments = [sampled.segment(steps)];
         let gate = segments[0].loss.separation(0.5, 0.06).unwrap();
         let open = gate.gate().unwrap();
-        let far = sampled.mean(|x| (open.log_probability(x) + c * sampled.loss(x)).exp());
+        let far_moment = sampled.mean(|x| (open.log_probability(x) + c * sampled.loss(x)).exp());
         let whole = sampled.mean(|x| (c * sampled.loss(x)).exp());
-        let exact = (whole.powf(steps) - (whole - far).powf(steps)).ln();
-        let found = FarRuns::at(&mut segments, &[gate], c, 1.0, &mut 0).unwrap();
+        let exact = (whole.powf(steps) - (whole - far_moment).powf(steps)).ln();
+        let far = &mut far_parts(&segments, &[gate]).unwrap();
+        let found = FarRuns::at(&mut segments, far, c, 1.0).unwrap();
         assert!(
             found.log_bound >= exact - 1e-8 && found.log_bound < exact + slack,
             "{} {exact}",
@@ -258,7 +259,7 @@ fn the_bound_on_the_decay_is_attained_by_one_step() {
         };
         let c = 0.4;
         let tilt = Tilt::at_level(&mut segments, c, 3.0, 20.0).unwrap();
-        let mut far = far_parts(&segments, &near).unwrap();
+        let mut far = far_parts(&segments, &near.gates).unwrap();
         let mut split = parts(&mut segments, &mut far, &tilt).unwrap();
         let whole = 0.9 + 0.1 * (2.0 * c * (c + 1.0)).exp();
         for y in [0.5f64, 1.0, 2.0] {
