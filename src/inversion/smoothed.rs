@@ -12,11 +12,12 @@ use crate::inversion::tilt::Tilt;
 use realfft::num_complex::Complex64;
 use std::f64::consts::PI;
 
-/// s·(c + 1). With 0.5 the estimates of log δ are off by 0.1, with 0.1 they take twice as long.
+/// s·(c + 1). For a Gaussian loss and for one with a rare large loss estimates of log δ are off by up to 0.01; with 0.5 it is 0.04, with 1
+/// it is 0.2, and with 0.1 a line has two and a half times as many points.
 const NOISE: f64 = 0.25;
 /// The largest y, over 1/s: the noise has then reduced the transform to e^−6.
 const REACH: f64 = 3.5;
-/// Points at most.
+/// Points at most: 1,600 of them took 2 ms, which is as much as an estimate saves.
 const MOST_POINTS: f64 = 2_000.0;
 
 /// The transform of a sum of tilted losses and noise, on a line.

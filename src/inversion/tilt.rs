@@ -19,7 +19,8 @@ use std::f64::consts::PI;
 const MAX_EXCESS: f64 = 2.5;
 /// How many times longer than estimated a period may be. Estimates agree with certified moments to many digits, or not at all.
 const MOST_LONGER: f64 = 1.05;
-/// log of the factor by which δ may be below what the saddle point suggests, at most, where it is said to be: that may be wrong.
+/// log of the factor by which δ may be below what the saddle point suggests, at most, where it is said to be: that may be wrong. With 6 a
+/// random box took a tenth longer, with 16 as long.
 const MOST_BELOW_SADDLE: f64 = 10.0;
 /// Smaller tilts that are tried at most, each 3/4 of the one before: down to 0.18 of the saddle point.
 const MAX_STEPS_BACK: usize = 6;
