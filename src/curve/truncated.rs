@@ -41,6 +41,9 @@ const NEWTON_STEPS: usize = 3;
 const CELL_LOG_STEP: f64 = 6.0;
 /// log of the factor by which errors of a contour are designed to be below the width that is asked for.
 const LOG_MARGIN: f64 = 2.0;
+/// log of a further factor for questions that no search asks: they confirm an ε, which has to grow by as much as δ is wide. Without it an ε next
+/// to 0 was 1.25e-6 wide that is 0.37e-6 wide with it.
+const LOG_CONFIRMING_MARGIN: f64 = 1.5;
 /// How many times narrower than what is known the narrowest interval of a grid must be for the grid to be computed, where it misses
 /// the width that is asked for.
 const MIN_GAIN: f64 = 4.0;
@@ -346,6 +349,9 @@ impl Truncated {
         let middle = 0.5 * (known.log_lower + known.log_upper);
         let expected = accuracy.expected().or(is_roughly_known.then_some(middle));
         let mut log_tolerance = accuracy.log_fraction() - LOG_MARGIN;
+        if accuracy.threshold.is_none() {
+            log_tolerance -= LOG_CONFIRMING_MARGIN;
+        }
         for _ in 0..MAX_CONTOURS {
             let segments = &mut self.segments;
             let contour = match form {
