@@ -268,7 +268,7 @@ def twice_sampled_delta(group_size, sample_rate, sigma, epsilon, largest):
     """Delta of two steps by an integral over the output of the first; larger shifts weigh next to nothing."""
     shifts = np.arange(largest + 1.0)
     weights = binom.pmf(shifts, group_size, sample_rate)
-    outputs = np.arange(-12.0 * sigma, largest + 12.0 * sigma, sigma / 1000.0)
+    outputs = np.arange(-12.0 * sigma, largest + 12.0 * sigma, sigma / 4000.0)
     exponents = (np.outer(outputs, shifts) - 0.5 * shifts**2) / sigma**2
     losses = logsumexp(exponents, b=weights, axis=1)
     density = np.exp(losses - 0.5 * (outputs / sigma) ** 2) / (sigma * np.sqrt(2.0 * np.pi))
@@ -278,7 +278,7 @@ def twice_sampled_delta(group_size, sample_rate, sigma, epsilon, largest):
     cuts = np.interp(wanted, losses, outputs, left=-np.inf)
     of_p = (weights * ndtr((shifts - cuts[:, None]) / sigma)).sum(axis=1)
     one_step = of_p - np.exp(wanted + log_ndtr(-cuts / sigma))
-    return float(np.sum(density * one_step) * sigma / 1000.0)
+    return float(np.sum(density * one_step) * sigma / 4000.0)
 
 
 @pytest.mark.parametrize(
