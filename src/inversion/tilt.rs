@@ -140,7 +140,7 @@ impl Choice {
         let known = expected
             .filter(|_| c > 0.0)
             .map_or(above, |expected| total.log_moment.value - c * last - expected);
-        let level = known.clamp(above, above + MOST_BELOW_SADDLE) - log_tolerance;
+        let level = known.min(above + MOST_BELOW_SADDLE).max(above) - log_tolerance;
         let mut best = Self::at((segments, moments), &total, c, range, level)?;
         let mut steps_back = 0;
         while c > 0.0 && best.excess() > MAX_EXCESS && steps_back < MAX_STEPS_BACK {
