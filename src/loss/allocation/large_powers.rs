@@ -13,7 +13,7 @@
 //! largest v. E[S^j] in turn is the closed form for small j, and at most t^j·e^{v·j(j − 1)/2} for others.
 
 use crate::loss::allocation::bins::Bins;
-use crate::loss::allocation::series::{power, product};
+use crate::loss::allocation::series::{Coefficient, power, product};
 use crate::special::log_space::{LogSum, log_add};
 use std::ops::{Add, Mul};
 
@@ -136,6 +136,8 @@ impl Mul<f64> for Positive {
         Self(self.0 + factor.ln())
     }
 }
+
+impl Coefficient for Positive {}
 
 /// Upper bounds on log E[S^k] for k = 0, …, n.
 fn log_moments(bins: &Bins, n: usize) -> Vec<f64> {

@@ -118,7 +118,7 @@ impl Mellin {
     }
 
     /// ψ_n at e^{ih + iθ} for i from `from` to `to`.
-    pub(crate) fn on_ray(&mut self, order: usize, spacing: f64, angle: f64, (from, to): (i64, i64)) -> &[Node] {
+    pub(crate) fn on_ray(&mut self, order: usize, spacing: f64, angle: f64, (from, to): (i64, i64)) -> Vec<Node> {
         self.tables.values(&self.bins, order, (spacing, angle), (from, to))
     }
 

@@ -6,10 +6,12 @@
 
 use crate::loss::allocation::bins::Bins;
 use crate::loss::allocation::kernel::{MAX_ORDER, Node};
+use crate::loss::allocation::normal_rule::Points;
+use crate::loss::allocation::places::Places;
 use crate::loss::allocation::series::{power, product};
-use crate::loss::allocation::spacings::Lattice;
 use crate::loss::allocation::transform::{LogTransform, Transform};
 use realfft::num_complex::Complex64;
+use std::sync::LazyLock;
 
 /// log L(e^u/t) at equally spaced u along a ray, each computed once.
 #[derive(Debug)]
@@ -18,57 +20,49 @@ pub(crate) struct LogTable {
     angle: f64,
     unit: f64,
     log_total: f64,
-    first: i64,
-    values: Vec<Option<LogTransform>>,
+    values: Places<LogTransform>,
     pub(crate) work: u64,
 }
+
+/// log k! by k.
+static LOG_FACTORIALS: LazyLock<[f64; MAX_ORDER + 1]> = LazyLock::new(|| {
+    let mut sum = 0.0;
+    std::array::from_fn(|k| {
+        sum += (k.max(1) as f64).ln();
+        sum
+    })
+});
 
 /// What the coefficients of one order have in common.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Order {
     pub(crate) n: usize,
-    pub(crate) lattice: Lattice,
+    /// v in units of the tables.
+    pub(crate) shift: i64,
 }
 
 impl LogTable {
     /// For batches that all have this v.
     pub(crate) fn new(variance: f64, total: f64, angle: f64, unit: f64) -> Self {
+        let log_total = total.ln();
         Self {
-            transform: Transform::new(variance, angle),
+            transform: Transform::new(Points { unit, log_total }, (variance, angle)),
             angle,
             unit,
-            log_total: total.ln(),
-            first: 0,
-            values: Vec::new(),
+            log_total,
+            values: Places::new(),
             work: 0,
         }
     }
 
     /// log L at e^{iu}/t, u = `i`·unit.
     fn at(&mut self, i: i64) -> LogTransform {
-        /// Places that are added at once.
-        const MORE: usize = 64;
-        if self.values.is_empty() {
-            self.first = i;
-        }
-        if i < self.first {
-            let more = (self.first - i) as usize + MORE;
-            self.values.splice(0..0, std::iter::repeat_n(None, more));
-            self.first -= more as i64;
-        }
-        let place = (i - self.first) as usize;
-        if place >= self.values.len() {
-            self.values.resize(place + MORE, None);
-        }
-        if let Some(known) = self.values[place] {
+        if let Some(known) = self.values.get(i) {
             return known;
         }
-        let u = i as f64 * self.unit;
-        // u is a product, and v may be a multiple of the unit up to a rounding only.
-        let off = f64::EPSILON * (2.0 * u.abs() + self.log_total + 2.0);
-        let found = self.transform.at(u - self.log_total, off);
+        let found = self.transform.at(i);
         self.work += self.transform.size() as u64;
-        self.values[place] = Some(found);
+        self.values.set(i, found);
         found
     }
 
@@ -78,7 +72,7 @@ impl LogTable {
         for (part, table) in bins.parts.iter().zip(tables.iter_mut()) {
             let one = table.at(i);
             log += one.value * part.count;
-            error += part.count * (one.error + f64::EPSILON * one.value.norm());
+            error += part.count * (one.error + f64::EPSILON * one.modulus);
         }
         if let Some(table) = tables.first() {
             let log_s = i as f64 * table.unit;
@@ -91,25 +85,33 @@ impl LogTable {
 
     /// The coefficients of L(ς − x)/L(ς) in units of x in which `scale` is 1, and bounds on their errors.
     fn coefficients(&mut self, order: Order, place: i64, (variance, log_scale): (f64, f64)) -> Coefficients {
-        let Order { n, lattice } = order;
+        let Order { n, shift } = order;
         let base = self.at(place);
         let mut found = Coefficients {
             is_real: self.angle == 0.0,
             values: Vec::with_capacity(n + 1),
+            moduli: Vec::with_capacity(n + 1),
             errors: [0.0; MAX_ORDER + 1],
         };
         found.values.push(Complex64::new(1.0, 0.0));
-        let mut log_factorial = 0.0;
-        for k in 1..=n {
+        found.moduli.push(1.0);
+        for (k, log_factorial) in LOG_FACTORIALS.iter().enumerate().take(n + 1).skip(1) {
             let order = k as f64;
-            log_factorial += order.ln();
-            let there = self.at(place + k as i64 * lattice.shift);
+            let there = self.at(place + k as i64 * shift);
             let known = 0.5 * order * (order - 1.0) * variance + order * log_scale - log_factorial;
             let log = there.value - base.value + known;
             let size = log.re.exp();
-            let rounding = there.value.norm() + base.value.norm() + order * order * variance;
+            let rounding = there.modulus + base.modulus + order * order * variance;
             let rounding = rounding + order * log_scale.abs() + 2.0 * log_factorial + 4.0;
-            found.errors[k] = size * (there.error + base.error + 3.0 * f64::EPSILON * rounding).exp_m1();
+            let error = there.error + base.error + 3.0 * f64::EPSILON * rounding;
+            // e^x − 1 ≤ x(1 + x) for x from 0 to 1.
+            let relative = if error < 1.0 {
+                error * (1.0 + error)
+            } else {
+                error.exp_m1()
+            };
+            found.errors[k] = size * relative;
+            found.moduli.push(size);
             found.values.push(if found.is_real {
                 Complex64::from(size)
             } else {
@@ -120,10 +122,9 @@ impl LogTable {
     }
 }
 
-/// ψ_n at e^{iθ + u}, u = `i` spacings.
-pub(crate) fn node(bins: &Bins, tables: &mut [LogTable], order: Order, i: i64) -> Node {
+/// ψ_n at e^{iθ + u}, u = `place` units of the tables.
+pub(crate) fn node(bins: &Bins, tables: &mut [LogTable], order: Order, place: i64) -> Node {
     let n = order.n;
-    let place = i * order.lattice.stride;
     let (exponent, exponent_error) = LogTable::log_base(bins, tables, place);
     let unit = f64::EPSILON;
     let (Some(part), Some(table), 1..) = (bins.parts.first(), tables.first_mut(), n) else {
@@ -143,7 +144,7 @@ pub(crate) fn node(bins: &Bins, tables: &mut [LogTable], order: Order, i: i64) -
     let order = n as f64;
     let roundings = (0.5 * order * (order + 12.0) + 8.0) * unit * 2.0;
     let in_terms: f64 = (1..=n).map(|k| coefficients.errors[k] * bounds[n - k]).sum();
-    let log_factorial: f64 = (1..=n).map(|k| (k as f64).ln()).sum();
+    let log_factorial = LOG_FACTORIALS[n];
     let outer = exponent_error + 4.0 * unit * (exponent.norm() + log_factorial + shift.abs() + 2.0);
     Node {
         log_scale: exponent.re + log_factorial - shift,
@@ -156,6 +157,7 @@ pub(crate) fn node(bins: &Bins, tables: &mut [LogTable], order: Order, i: i64) -
 struct Coefficients {
     is_real: bool,
     values: Vec<Complex64>,
+    moduli: Vec<f64>,
     errors: [f64; MAX_ORDER + 1],
 }
 
@@ -163,23 +165,17 @@ impl Coefficients {
     /// The last coefficient of all `count` batches times e^{`still`·x}, and bounds on the moduli of all coefficients.
     fn power(&self, count: f64, still: f64) -> (Complex64, Vec<f64>) {
         let n = self.values.len() - 1;
-        let majorants: Vec<f64> = self
-            .values
-            .iter()
-            .zip(&self.errors)
-            .map(|(c, e)| c.norm() + e)
-            .collect();
-        let bounds = power(&majorants, count);
-        let is_alone = still == 0.0;
         let outer = exponential(still, n);
-        let bounds = if is_alone { bounds } else { product(&outer, &bounds) };
-        // The last coefficient of the product with e^{still·x}.
+        let all = |powers: Vec<f64>| if still == 0.0 { powers } else { product(&outer, &powers) };
         if self.is_real {
-            let moduli: Vec<f64> = self.values.iter().map(|c| c.re).collect();
-            let powers = power(&moduli, count);
-            let value = outer.iter().zip(powers.iter().rev()).map(|(a, b)| a * b).sum::<f64>();
-            return (Complex64::from(value), bounds);
+            let powers = all(power(&self.moduli, count));
+            // Each of the at most k factors in a term of the k-th coefficient is off by no more than the worst.
+            let worst = (1..=n).map(|k| self.errors[k] / self.moduli[k]).fold(0.0, f64::max);
+            let bounds = (0..=n).map(|k| powers[k] * (1.0 + worst).powi(k as i32)).collect();
+            return (Complex64::from(powers[n]), bounds);
         }
+        let majorants = self.moduli.iter().zip(&self.errors).map(|(size, error)| size + error);
+        let bounds = all(power(&majorants.collect::<Vec<f64>>(), count));
         let powers = power(&self.values, count);
         let value = outer.iter().zip(powers.iter().rev());
         (value.map(|(&a, b)| b * a).sum(), bounds)
@@ -221,7 +217,11 @@ mod tests {
             let mut tables: Vec<LogTable> = bins.parts.iter().map(of).collect();
             let ray = Ray::new(&bins, n, angle, 5.0);
             for i in [-30, -7, 3, 14] {
-                let found = node(&bins, &mut tables, Order { n, lattice }, i);
+                let order = Order {
+                    n,
+                    shift: lattice.shift,
+                };
+                let found = node(&bins, &mut tables, order, i * lattice.stride);
                 let other = ray.at(i as f64 * spacing);
                 let scale = (other.log_scale - found.log_scale).exp();
                 let off = (found.value - other.value * scale).norm();

@@ -2,6 +2,7 @@
 
 use crate::loss::allocation::bins::{Bins, Part};
 use crate::loss::allocation::kernel::{Node, Ray};
+use crate::loss::allocation::places::Places;
 use crate::loss::allocation::shifted::{self, LogTable, Order};
 use crate::loss::allocation::spacings::{Lattice, Spacings};
 use crate::stopping::checkpoint;
@@ -13,23 +14,22 @@ const RULE_LENGTH: f64 = 2.0;
 /// The tables of one law.
 #[derive(Debug)]
 pub(crate) struct Tables {
-    /// By order, spacing and angle.
+    /// By order, unit and angle.
     tables: FxHashMap<(usize, u64, u64), Table>,
     /// log L of each part, by spacing and angle.
     logs: FxHashMap<(u64, u64), Vec<LogTable>>,
     pub(crate) spacings: Spacings,
 }
 
-/// ψ_n(e^{ih + iθ}) for a range of i that grows on demand. A value depends on its own i only, not on what was asked before.
+/// ψ_n(e^{ih + iθ}) for a unit h and those i that were asked for. A value depends on its own i only, not on what was asked before.
 #[derive(Debug)]
 struct Table {
     order: usize,
-    spacing: f64,
+    unit: f64,
     angle: f64,
     /// Rules by the interval of u that they are made for; 0 serves all smaller u. None where derivatives are shifts.
     rules: FxHashMap<u64, Ray>,
-    first: i64,
-    nodes: Vec<Node>,
+    nodes: Places<Node>,
     /// Nodes of quadrature rules so far.
     work: u64,
 }
@@ -56,69 +56,69 @@ impl Tables {
         order: usize,
         (spacing, angle): (f64, f64),
         (from, to): (i64, i64),
-    ) -> &[Node] {
-        let key = (order, spacing.to_bits(), angle.to_bits());
+    ) -> Vec<Node> {
+        let lattice = self.spacings.lattice(spacing);
+        let has_shifts = lattice.is_some() || order == 0;
+        let lattice = lattice.unwrap_or(Lattice::of(spacing));
+        let key = (order, lattice.unit.to_bits(), angle.to_bits());
         let table = self
             .tables
             .entry(key)
-            .or_insert_with(|| Table::new(order, spacing, angle));
-        let lattice = match self.spacings.lattice(spacing) {
-            None if order == 0 => Lattice::of(spacing),
-            Some(lattice) => lattice,
-            None => return table.values((from, to), |table, i| table.at(bins, i)),
-        };
+            .or_insert_with(|| Table::new(order, lattice.unit, angle));
+        let places = (from..=to).map(|i| i * lattice.stride);
+        if !has_shifts {
+            return table.values(places, |table, i| table.at(bins, i));
+        }
         let part = |part: &Part| LogTable::new(part.variance, bins.total, angle, lattice.unit);
         let logs = self
             .logs
             .entry((lattice.unit.to_bits(), angle.to_bits()))
             .or_insert_with(|| bins.parts.iter().map(part).collect());
-        let order = Order { n: order, lattice };
-        table.values((from, to), |table, i| {
+        let order = Order {
+            n: order,
+            shift: lattice.shift,
+        };
+        table.values(places, |table, place| {
             checkpoint();
             table.work += 1 + order.n as u64;
-            shifted::node(bins, logs, order, i)
+            shifted::node(bins, logs, order, place)
         })
     }
 }
 
 impl Table {
-    fn new(order: usize, spacing: f64, angle: f64) -> Self {
+    fn new(order: usize, unit: f64, angle: f64) -> Self {
         Self {
             order,
-            spacing,
+            unit,
             angle,
             rules: FxHashMap::default(),
-            first: 0,
-            nodes: Vec::new(),
+            nodes: Places::new(),
             work: 0,
         }
     }
 
-    /// The values from i = `from` to `to`, where `at` computes one.
-    fn values(&mut self, (from, to): (i64, i64), mut at: impl FnMut(&mut Self, i64) -> Node) -> &[Node] {
-        if self.nodes.is_empty() {
-            self.first = from;
-        }
-        if from < self.first {
-            let mut below: Vec<Node> = (from..self.first).map(|i| at(self, i)).collect();
-            below.append(&mut self.nodes);
-            self.nodes = below;
-            self.first = from;
-        }
-        let end = self.first + self.nodes.len() as i64;
-        for i in end..=to {
-            let node = at(self, i);
-            self.nodes.push(node);
-        }
-        let start = (from - self.first) as usize;
-        let count = (to + 1 - from).max(0) as usize;
-        self.nodes.get(start..start + count).unwrap_or_default()
+    /// The values at `places`, where `at` computes one.
+    fn values(
+        &mut self,
+        places: impl Iterator<Item = i64>,
+        mut at: impl FnMut(&mut Self, i64) -> Node,
+    ) -> Vec<Node> {
+        let mut value = |place| {
+            if let Some(known) = self.nodes.get(place) {
+                return known;
+            }
+            let found = at(self, place);
+            self.nodes.set(place, found);
+            found
+        };
+        places.map(&mut value).collect()
     }
 
     /// The value at i, from the rule for its u. A request to stop unwinds from here, which leaves the values found so far.
     fn at(&mut self, bins: &Bins, i: i64) -> Node {
         checkpoint();
-        let u = i as f64 * self.spacing;
+        let u = i as f64 * self.unit;
         let base = bins.total.ln() + RULE_LENGTH;
         let rule = ((u - base) / RULE_LENGTH).ceil().max(0.0) as u64;
         let (order, angle) = (self.order, self.angle);

@@ -151,7 +151,7 @@ impl TransformLine<'_> {
         let (from, to) = ((low / spacing).ceil() as i64, (high / spacing).floor() as i64);
         let mut mellin = locked(self.mellin);
         let values = mellin.on_ray(exponent.order, spacing, angle, (from, to));
-        let nodes = (from..=to).zip(values).map(|(j, node)| (j as f64 * spacing, *node));
+        let nodes = (from..=to).zip(values).map(|(j, node)| (j as f64 * spacing, node));
         Some(RayNodes {
             angle,
             spacing,

@@ -3,85 +3,70 @@
 //! All that is needed of a batch is this one function: as Y^k times the density of Y is e^{k(k−1)v/2} times that of e^{kv}·Y,
 //! E[Y^k e^{−ςY}] = e^{k(k−1)v/2}·L(e^{kv}ς), with e^{kv}ς on the same ray.
 //!
-//! L is a sum by the trapezoid rule over the standard normal g in log Y = √v·g − v/2, on a line g − iβ. The saddle point of its integrand is
-//! at g = −√v·q, log q + vq = log ς − v/2; with β = √v·Im q the terms have nearly one phase, and with q their curvature is 1 + v·Re q.
-//!
-//! * **Spacing.** The integrand is entire, and its modulus on the lines Im g = −b, b = β ± a, has the integral e^{b²/2}·E[e^{−xY}],
-//!   x = |ς|·cos(θ − √vb), if the cosine is positive. So the error is at most the sum of both times e^{−2πa/h}/(1 − e^{−2πa/h}). For every q > 0,
-//!   with Y₀ = q/x, Y ≥ Y₀(1 + log(Y/Y₀)) gives e^{−xY} ≤ e^{−q}(Y/Y₀)^{−q}, whose expectation is e^{−q}·(q/x)^q·e^{q(q+1)v/2}.
-//! * **Ends.** The logarithms of the moduli of the terms are concave: what is left out is below a geometric series with the ratio of
-//!   the two outermost terms.
-//! * **Centred.** For |ς| ≤ 1 the sum is that of e^{−ς(Y − 1)} − 1 + ς(Y − 1), whose expectation is e^ς·L(ς) − 1: then log L has the error of its
-//!   own second order. It is at most |ς|²(1 + |Y|)²e^{|ς|}/2, on the lines too.
+//! L is a sum over the nodes of a [`Rule`]. For |ς| ≤ 1 the sum is that of e^{−ςY} − 1 + ςY, whose expectation is L(ς) − 1 + ς: then log L
+//! has an error in proportion to |ς|. It is at most |ςY|²/2, on the lines too, as Re ςY is not negative there.
 
 use crate::loss::allocation::excess::excess_at;
+use crate::loss::allocation::normal_rule::{Points, Product, Rule, geometric, log_suppressed};
+use crate::loss::allocation::places::Places;
 use crate::special::log_space::complex_ln_1p;
 use realfft::num_complex::Complex64;
 use rustc_hash::FxHashMap;
-use std::f64::consts::TAU;
 
-/// Distances a of the lines that bound the error of the rule, over the width of the terms: the one with the widest spacing is taken.
-const LINES: [f64; 15] = [
-    8.0, 6.5, 5.2, 4.2, 3.4, 2.7, 2.1, 1.7, 1.3, 1.0, 0.75, 0.5, 0.35, 0.25, 0.16,
-];
-/// The largest phase of ςY on these lines.
-const WIDEST_PHASE: f64 = 1.5;
-/// How much further than to the saddle point Y is turned at most, in widths of the terms: it costs digits.
-const MOST_TURNED: f64 = 1.3;
-/// −log of the relative error that the spacing may leave.
-const LEVEL: f64 = 38.5;
-/// Widths of terms to which sums reach.
-const REACH: f64 = 9.2;
-/// Terms whose logarithm is so far below the largest are left out, and counted as errors.
-const NEGLIGIBLE: f64 = 42.0;
 /// Rules are made for log |ς| in intervals of this length.
 const LENGTH: f64 = 1.0;
 /// Moments of Y − 1 that are used for small |ς|, and the largest |ς|: the logarithm of 1 plus the excess is then small.
 const MOST_MOMENTS: usize = 14;
 const LARGEST_SERIES: f64 = 0.05;
-/// Steps of Newton's method: what it finds serves as a choice.
-const ROUNDS: usize = 6;
 /// Terms that are added up before their sum is added.
 const BLOCK: usize = 12;
-/// A step of it that is the last.
-const CLOSE: f64 = 1e-3;
+/// Largest modulus of the exponents of which a term is a product: beyond, it is computed from their sum.
+const LARGEST_EXPONENT: f64 = 600.0;
 
 /// The trapezoid rules of one batch along the ray at one angle.
 #[derive(Debug)]
 pub(crate) struct Transform {
+    points: Points,
     variance: f64,
     angle: f64,
     moments: Moments,
-    centred: Rule,
+    centred: Centred,
     /// By the interval of log |ς| > 0.
-    rules: FxHashMap<u32, Rule>,
+    rules: FxHashMap<u32, Direct>,
 }
 
-/// One rule.
+/// A sum of e^{−ςY}.
 #[derive(Debug)]
-struct Rule {
-    beta: f64,
-    /// cos and sin of the phase θ − √vβ of ςY.
-    phase: (f64, f64),
-    /// For both lines: log of e^{b²/2 − 2πa/h}/(1 − e^{−2πa/h}), and cos(θ − √vb).
-    lines: [(f64, f64); 2],
-    /// log(h/√2π) + β²/2.
-    log_weight: f64,
-    outputs: Vec<Output>,
+struct Direct {
+    rule: Rule,
+    /// Of g²/2 and of |ς|Y·cos φ: those at the saddle point, so that weights and factors are moderate.
+    references: (f64, f64),
+    weights: Vec<f64>,
+    factors: Places<Factor>,
 }
 
-/// A node.
+/// e^{−ςY}: its modulus over that of the reference, and its phase factor.
 #[derive(Debug, Clone, Copy)]
-struct Output {
-    y: f64,
-    /// The relative rounding of |ς|Y in exponents and phases.
-    y_slack: f64,
-    /// g²/2 and gβ.
-    half_square: f64,
-    turn: f64,
-    /// e^{−g²/2}, and the same times e^{igβ}.
-    weight: f64,
-    turned: Complex64,
+struct Factor {
+    product: Product,
+    modulus: f64,
+    phase: Complex64,
+}
+
+/// A sum of e^{−ςY} − 1 + ςY.
+#[derive(Debug)]
+struct Centred {
+    rule: Rule,
+    weights: Vec<f64>,
+    terms: Places<Term>,
+}
+
+/// e^{−ςY} − 1 + ςY, and its error in units of the machine's but for that of the node.
+#[derive(Debug, Clone, Copy)]
+struct Term {
+    product: Product,
+    value: Complex64,
+    error: f64,
 }
 
 /// log L at a point.
@@ -89,13 +74,26 @@ struct Output {
 pub(crate) struct LogTransform {
     pub(crate) value: Complex64,
     pub(crate) error: f64,
+    /// The modulus of the value.
+    pub(crate) modulus: f64,
 }
 
 impl LogTransform {
     const UNKNOWN: Self = Self {
         value: Complex64::new(0.0, 0.0),
         error: f64::INFINITY,
+        modulus: 0.0,
     };
+
+    /// Where the value has this error, and roundings in proportion to its modulus and to `more`.
+    fn new(value: Complex64, error: f64, more: f64) -> Self {
+        let modulus = value.norm();
+        Self {
+            value,
+            error: error + 4.0 * f64::EPSILON * (modulus + more),
+            modulus,
+        }
+    }
 }
 
 /// Sums of terms over a common factor, and of what bounds their errors.
@@ -103,297 +101,190 @@ impl LogTransform {
 struct Sum {
     value: Complex64,
     size: f64,
-    /// Moduli times |ς|Y, and times the roundings of their exponents and phases in units of the machine's.
-    with_y: f64,
+    /// Moduli times the roundings of their exponents and phases in units of the machine's.
     roundings: f64,
 }
 
-/// q with log q + qv = `target`, about: vq is Lambert's function of v·e^`target`.
-fn saddle(target: Complex64, variance: f64) -> Complex64 {
-    let power = target.exp();
-    let mut scaled = (power * variance + 1.0).ln();
-    if scaled.norm() > 2.0 {
-        scaled -= scaled.ln();
-    }
-    let mut q = if variance * power.norm() < 1e-3 {
-        power
-    } else {
-        scaled / variance
-    };
-    for _ in 0..ROUNDS {
-        let step = (q.ln() + q * variance - target) / (q * variance + 1.0);
-        q *= (-step).exp();
-        if step.norm() < CLOSE {
-            break;
-        }
-    }
-    q
-}
-
-/// log of a bound on E[e^{−xY}], x > 0: the best of e^{−q}·(q/x)^q·e^{q(q+1)v/2} that Newton's method finds, and 1.
-fn log_suppressed(x: f64, variance: f64) -> f64 {
-    let q = saddle(Complex64::from(x.ln() - 0.5 * variance), variance).re;
-    let log = -q + q * (q / x).ln() + 0.5 * q * (q + 1.0) * variance;
-    let size = q * (1.0 + q * variance + (q / x).ln().abs());
-    if log < 0.0 { log + 1e-14 * size } else { 0.0 }
-}
-
-/// A choice of lines: β, a, h.
-struct Choice {
-    beta: f64,
-    line: f64,
-    spacing: f64,
-}
-
-impl Choice {
-    /// The widest spacing, where `log_on_line` bounds the integral on a line over the sum.
-    fn best((variance, angle, beta): (f64, f64, f64), width: f64, log_on_line: impl Fn(f64) -> f64) -> Self {
-        let root = variance.sqrt();
-        let mut best = Self {
-            beta,
-            line: 0.1 * width,
-            spacing: 1e-3 * width,
-        };
-        let natural = beta;
-        for line in LINES.map(|line| line * width) {
-            let beta = natural.max(line - (WIDEST_PHASE - angle) / root);
-            if beta > natural + MOST_TURNED * width {
-                continue;
-            }
-            let lines = [beta - line, beta + line];
-            let phases = lines.map(|b| angle - root * b);
-            if phases.iter().any(|phase| phase.abs() > WIDEST_PHASE + 1e-9) {
-                continue;
-            }
-            let worst = lines.map(&log_on_line);
-            let level = LEVEL + worst[0].max(worst[1]).max(0.0);
-            let spacing = TAU * line / level;
-            if spacing > best.spacing {
-                best = Self { beta, line, spacing };
-            }
-        }
-        best
-    }
-}
-
-impl Rule {
-    /// With these lines, nodes from g = `low` to `high`.
-    fn new(variance: f64, angle: f64, choice: &Choice, (low, high): (f64, f64)) -> Self {
-        let root = variance.sqrt();
-        let &Choice { beta, line, spacing } = choice;
-        let suppressed = -TAU * line / spacing;
-        let of = |b: f64| {
-            (
-                0.5 * b * b + suppressed - (-suppressed.exp()).ln_1p(),
-                (angle - root * b).cos(),
-            )
-        };
-        let output = |i: i64| {
-            let g = i as f64 * spacing;
-            let log = root * g - 0.5 * variance;
-            Output {
-                y: log.exp(),
-                y_slack: 3.0 + root * g.abs() + variance,
-                half_square: 0.5 * g * g,
-                turn: g * beta,
-                weight: (-0.5 * g * g).exp(),
-                turned: Complex64::from_polar((-0.5 * g * g).exp(), g * beta),
-            }
-        };
-        let (first, last) = ((low / spacing).floor() as i64, (high / spacing).ceil() as i64);
-        let phase = angle - root * beta;
-        Self {
-            beta,
-            phase: (phase.cos(), phase.sin()),
-            lines: [of(beta - line), of(beta + line)],
-            log_weight: (spacing / TAU.sqrt()).ln() + 0.5 * beta * beta,
-            outputs: (first..=last).map(output).collect(),
-        }
-    }
-
-    /// For |ς| ≤ 1.
-    fn centred(variance: f64, angle: f64) -> Self {
-        let root = variance.sqrt();
-        let choice = Choice::best((variance, angle, 0.0), 1.0, |b| 0.5 * b * b + 2.0);
-        Self::new(variance, angle, &choice, (-REACH, REACH + 2.0 * root))
-    }
-
+impl Direct {
     /// For log |ς| in an interval.
-    fn direct(variance: f64, angle: f64, (low, high): (f64, f64)) -> Self {
-        let root = variance.sqrt();
-        let target = |log: f64| Complex64::new(log - 0.5 * variance, angle);
-        let middle = 0.5 * (low + high);
-        let q = saddle(target(middle), variance);
-        let width = |q: Complex64| (1.0 + variance * q.re.max(0.0)).sqrt().recip();
-        let beta = (root * q.im).max(0.0);
-        let log = (-0.5 * variance * q * q - q).re + width(q).ln();
-        let size = middle.exp();
-        let choice = Choice::best((variance, angle, beta), width(q), |b| {
-            0.5 * b * b + log_suppressed(size * (angle - root * b).cos(), variance) - log
-        });
-        let ends = [low, high].map(|log| saddle(target(log), variance));
-        let right = -root * ends[0].re + REACH * width(ends[0]);
-        let left = -root * ends[1].re - REACH;
-        Self::new(variance, angle, &choice, (left, right.max(left + 1.0)))
+    fn new(points: Points, (variance, angle): (f64, f64), range: (f64, f64)) -> Self {
+        let rule = Rule::direct(points, (variance, angle), range);
+        let size = (0.5 * (range.0 + range.1)).exp();
+        let (.., top) = rule.range(size);
+        let node = &rule.nodes[top];
+        let references = (node.half_square, size * node.y * rule.phase.0);
+        Self {
+            weights: rule.weights(references.0),
+            rule,
+            references,
+            factors: Places::new(),
+        }
     }
 
-    fn is_real(&self) -> bool {
-        self.phase.1 == 0.0 && self.beta == 0.0
+    fn factor(&mut self, place: i64) -> Factor {
+        let Self { rule, references, .. } = self;
+        let is_real = rule.is_real();
+        rule.shared(&mut self.factors, place, |product| Factor {
+            product,
+            modulus: (references.1 - product.x * rule.phase.0).exp(),
+            phase: if is_real {
+                Complex64::from(1.0)
+            } else {
+                Complex64::from_polar(1.0, -product.x * rule.phase.1)
+            },
+        })
     }
 
-    /// log of a bound on the error that the spacing leaves, where the integrand on a line has the modulus of e^{−xY} times e^`more`.
-    fn log_spacing_error(&self, log_integral: impl Fn(f64) -> f64) -> f64 {
-        let [first, second] = self.lines.map(|(log, cosine)| log + log_integral(cosine));
-        first.max(second) + std::f64::consts::LN_2
-    }
-
-    /// log of the modulus of the term at a node.
-    fn log_term(&self, size: f64, i: usize) -> f64 {
-        -self.outputs[i].half_square - size * self.outputs[i].y * self.phase.0
-    }
-
-    /// The range of nodes whose terms count at |ς| = `size`, and the logarithm of the largest.
-    fn range(&self, size: f64) -> (usize, usize, f64) {
-        let last = self.outputs.len() - 1;
-        let first_where = |from: usize, to: usize, holds: &dyn Fn(usize) -> bool| {
-            let (mut low, mut high) = (from, to);
-            while high > low {
-                let middle = (low + high) / 2;
-                if holds(middle) {
-                    high = middle;
-                } else {
-                    low = middle + 1;
-                }
-            }
-            low
-        };
-        let top = first_where(0, last, &|i| self.log_term(size, i + 1) <= self.log_term(size, i));
-        let log = self.log_term(size, top);
-        let start = first_where(0, top, &|i| self.log_term(size, i) > log - NEGLIGIBLE);
-        let end = first_where(top, last, &|i| self.log_term(size, i) <= log - NEGLIGIBLE);
-        (start, end, log)
-    }
-
-    /// A bound on what lies beyond the node `outer`, next to which `inner` is, over e^`log`.
-    fn beyond(&self, size: f64, inner: usize, outer: usize, log: f64) -> f64 {
-        let (inner, outer) = (self.log_term(size, inner), self.log_term(size, outer));
-        geometric((inner - log).exp(), (outer - log).exp())
-    }
-
-    fn log_direct(&self, variance: f64, size: f64, off: f64) -> LogTransform {
-        let (start, end, log) = self.range(size);
+    /// log L at a point, where |ς| is about `size`.
+    fn log_transform(&mut self, point: i64, size: f64, variance: f64) -> LogTransform {
+        let (start, end, top) = self.rule.range(size);
         if end < start + 2 {
             return LogTransform::UNKNOWN;
         }
-        let is_real = self.is_real();
+        let log = self.rule.log_term(size, top);
+        let common = self.references.0 + self.references.1;
+        let exponent = |i: usize| {
+            let of_weight = self.references.0 - self.rule.nodes[i].half_square;
+            of_weight
+                .abs()
+                .max((self.rule.log_term(size, i) + common - of_weight).abs())
+        };
+        let is_moderate = self.references.0 <= LARGEST_EXPONENT
+            && (common + log).abs() <= LARGEST_EXPONENT
+            && exponent(start).max(exponent(end)) <= LARGEST_EXPONENT;
+        let scale = (-common - log).exp();
         let mut sum = Sum::default();
-        for outputs in self.outputs[start..=end].chunks(BLOCK) {
+        let mut from = start;
+        while from <= end {
             let mut block = Complex64::default();
-            for output in outputs {
-                let x = size * output.y;
-                let modulus = (-output.half_square - x * self.phase.0 - log).exp();
-                block += if is_real {
-                    Complex64::from(modulus)
+            let until = (from + BLOCK).min(end + 1);
+            for i in from..until {
+                let factor = self.factor(self.rule.place(point, i));
+                let node = &self.rule.nodes[i];
+                let x = factor.product.x;
+                let modulus = if is_moderate {
+                    self.weights[i] * factor.modulus * scale
                 } else {
-                    Complex64::from_polar(modulus, output.turn - x * self.phase.1)
+                    (-node.half_square - x * self.rule.phase.0 - log).exp()
                 };
+                block += node.turned * factor.phase * modulus;
                 sum.size += modulus;
-                sum.with_y += modulus * x;
-                sum.roundings +=
-                    modulus * (1.5 * output.half_square + output.y_slack * x + 0.5 * output.turn.abs());
+                sum.roundings += modulus * (node.roundings + (factor.product.slack + node.y_slack) * x);
             }
             sum.value += block;
+            from = until;
         }
-        let ends = self.beyond(size, start + 1, start, log) + self.beyond(size, end - 1, end, log);
-        let on_lines = self.log_spacing_error(|cosine| log_suppressed(size * cosine, variance));
-        let spacing = (on_lines - self.log_weight - log).exp();
+        let rule = &self.rule;
+        let ends = rule.beyond(size, start + 1, start, log) + rule.beyond(size, end - 1, end, log);
+        let on_lines = rule.log_spacing_error(|cosine| log_suppressed(size * cosine, variance));
+        let spacing = (on_lines - rule.log_weight - log).exp();
         let blocks = (end - start) / BLOCK + 1;
-        let additions = 0.5 * (BLOCK + blocks) as f64 + 4.0 + 0.5 * log.abs();
+        let exponents = log.abs() + 1.5 * (self.references.0 + self.references.1.abs());
+        let additions = 0.5 * (BLOCK + blocks) as f64 + 8.0 + exponents;
         let rounding = f64::EPSILON * (additions * sum.size + sum.roundings);
-        let relative = (rounding + ends + spacing + 1.1 * off * sum.with_y) / sum.value.norm();
+        let relative = (rounding + ends + spacing) / sum.value.norm();
         if relative.is_nan() || relative > 0.5 {
             return LogTransform::UNKNOWN;
         }
-        let value = sum.value.ln() + (log + self.log_weight);
-        LogTransform {
-            value,
-            error: 1.5 * relative + 4.0 * f64::EPSILON * (value.norm() + log.abs()),
+        let value = sum.value.ln() + (log + rule.log_weight);
+        LogTransform::new(value, 1.5 * relative, log.abs())
+    }
+}
+
+impl Centred {
+    fn new(points: Points, (variance, angle): (f64, f64)) -> Self {
+        let rule = Rule::centred(points, (variance, angle));
+        Self {
+            weights: rule.weights(0.0),
+            rule,
+            terms: Places::new(),
         }
     }
 
-    fn log_centred(&self, variance: f64, (s, off): (Complex64, f64)) -> LogTransform {
+    fn term(&mut self, place: i64) -> Term {
+        let Self { rule, terms, .. } = self;
+        rule.shared(terms, place, |product| {
+            let z = Complex64::new(rule.phase.0, rule.phase.1) * -product.x;
+            let (value, error) = excess_at(z, (product.slack + 2.0) * product.x);
+            Term { product, value, error }
+        })
+    }
+
+    /// log L at a point ς, whose relative rounding is `off`.
+    fn log_transform(&mut self, point: i64, (s, off): (Complex64, f64), variance: f64) -> LogTransform {
         let size = s.norm();
-        let common = self.log_weight.exp();
+        let common = self.rule.log_weight.exp();
         let (mut sum, mut sizes, mut errors, mut last) = (Complex64::default(), 0.0, 0.0, [0.0; 2]);
         let mut ends = 0.0;
-        for (i, output) in self.outputs.iter().enumerate() {
-            let x = size * output.y;
-            let z = Complex64::new(s.re - x * self.phase.0, s.im - x * self.phase.1);
-            let weight = output.weight;
-            let (value, error) = excess_at(z, 3.0 * (x + size));
-            sum += output.turned * value;
-            sizes += weight * (value.re.abs() + value.im.abs()) * (output.half_square + output.turn.abs() + 4.0);
-            errors += weight * error;
-            last = [last[1], weight * (size * (1.0 + output.y)).powi(2)];
+        for i in 0..self.rule.nodes.len() {
+            let term = self.term(self.rule.place(point, i));
+            let (node, weight) = (&self.rule.nodes[i], self.weights[i]);
+            let x = term.product.x;
+            sum += node.turned * term.value * weight;
+            sizes += weight * (term.value.re.abs() + term.value.im.abs()) * (node.roundings + 4.0);
+            // |e^{−z} − 1| ≤ |z|, so that a rounding of Y by y_slack moves the term by at most as much of x².
+            errors += weight * (term.error + node.y_slack * x * x);
+            last = [last[1], weight * x * x];
             if i == 1 {
                 ends += geometric(last[1], last[0]);
             }
         }
         ends += geometric(last[0], last[1]);
-        let of_base = 0.5 * size * size * size.exp() * (variance.exp() + 3.0);
-        let additions = 1.0 + 0.125 * self.outputs.len() as f64;
+        let of_base = 0.5 * size * size * variance.exp();
+        let additions = 1.0 + 0.125 * self.rule.nodes.len() as f64;
         let rounding = f64::EPSILON * (additions * sizes + errors);
-        let error =
-            common * (rounding + 0.5 * ends * size.exp()) + of_base * self.log_spacing_error(|_| 0.0).exp();
-        let zeroth = sum * common;
-        let base = (zeroth + 1.0).norm();
-        let relative = error / base;
+        let of_line = |cosine: f64| if cosine < 0.0 { f64::INFINITY } else { 0.0 };
+        let error = common * (rounding + 0.5 * ends) + of_base * self.rule.log_spacing_error(of_line).exp();
+        let change = sum * common - s;
+        let base = (change + 1.0).norm();
+        let relative = (error + f64::EPSILON * size) / base;
         if relative.is_nan() || relative > 0.5 {
             return LogTransform::UNKNOWN;
         }
-        let value = complex_ln_1p(zeroth) - s;
-        let moved = 1.1 * off * size / (base * (-s.re).exp());
-        LogTransform {
-            value,
-            error: 1.5 * relative + moved + 4.0 * f64::EPSILON * (size + value.norm()),
-        }
+        // |ς·L'(ς)| ≤ |ς|, as E[Y] = 1.
+        LogTransform::new(complex_ln_1p(change), 1.5 * (relative + off * size / base), size)
     }
 }
 
 impl Transform {
-    /// For ς with arg ς = `angle` in [0, π/2).
-    pub(crate) fn new(variance: f64, angle: f64) -> Self {
+    /// At these points ς with arg ς = `angle` in [0, π/2).
+    pub(crate) fn new(points: Points, (variance, angle): (f64, f64)) -> Self {
         Self {
+            points,
             variance,
             angle,
             moments: Moments::new(variance),
-            centred: Rule::centred(variance, angle),
+            centred: Centred::new(points, (variance, angle)),
             rules: FxHashMap::default(),
         }
     }
 
     /// Nodes of a point, about.
     pub(crate) fn size(&self) -> usize {
-        self.centred.outputs.len()
+        self.centred.rule.nodes.len()
     }
 
-    /// log L at |ς| = e^`log_size`, where `off` bounds by how much that is inexact.
-    pub(crate) fn at(&mut self, log_size: f64, off: f64) -> LogTransform {
+    /// log L at point `i`.
+    pub(crate) fn at(&mut self, i: i64) -> LogTransform {
+        let u = i as f64 * self.points.unit;
+        let log_size = u - self.points.log_total;
         let size = log_size.exp();
-        let (variance, angle) = (self.variance, self.angle);
-        if let Some(found) = self.moments.log_transform(size, (angle, off)) {
+        // u is a product, and v may be a multiple of the unit up to a rounding only.
+        let off = f64::EPSILON * (2.0 * u.abs() + self.points.log_total.abs() + 3.0);
+        let law = (self.variance, self.angle);
+        if let Some(found) = self.moments.log_transform(size, (self.angle, off)) {
             return found;
         }
         if log_size <= 0.0 {
-            return self
-                .centred
-                .log_centred(variance, (Complex64::from_polar(size, angle), off));
+            let s = Complex64::from_polar(size, self.angle);
+            return self.centred.log_transform(i, (s, off), self.variance);
         }
         let place = (log_size / LENGTH).floor();
         let range = (place * LENGTH, (place + 1.0) * LENGTH);
-        let make = || Rule::direct(variance, angle, range);
+        let points = self.points;
+        let make = || Direct::new(points, law, range);
         let rule = self.rules.entry(place as u32).or_insert_with(make);
-        rule.log_direct(variance, size, off)
+        rule.log_transform(i, size, self.variance)
     }
 }
 
@@ -451,20 +342,7 @@ impl Moments {
         let value = sum * s * s;
         let error = error * square + 8.0 * f64::EPSILON * sizes * square + rest(count);
         let log = complex_ln_1p(value) - s;
-        Some(LogTransform {
-            value: log,
-            error: 1.5 * error + (1.5 * off + 4.0 * f64::EPSILON) * size + 4.0 * f64::EPSILON * log.norm(),
-        })
-    }
-}
-
-/// What follows a term `outer` after `inner` at most.
-fn geometric(inner: f64, outer: f64) -> f64 {
-    let ratio = outer / inner;
-    match ratio {
-        _ if outer == 0.0 => 0.0,
-        ratio if ratio < 0.99 => outer * ratio / (1.0 - ratio),
-        _ => f64::INFINITY,
+        Some(LogTransform::new(log, 1.5 * (error + off * size), size))
     }
 }
 

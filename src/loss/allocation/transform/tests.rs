@@ -1,4 +1,15 @@
 use super::*;
+use crate::loss::allocation::normal_rule::Choice;
+use std::f64::consts::TAU;
+
+/// The transform at points of which the first is |ς| = `size`.
+fn transform_from(size: f64, v: f64, angle: f64) -> Transform {
+    let points = Points {
+        unit: 0.1,
+        log_total: -size.ln(),
+    };
+    Transform::new(points, (v, angle))
+}
 
 /// v, |ς|, arg ς, log L(ς) by a sum with 50 digits.
 const REFERENCES: [(f64, f64, f64, f64, f64); 12] = [
@@ -19,7 +30,7 @@ const REFERENCES: [(f64, f64, f64, f64, f64); 12] = [
 #[test]
 fn logarithms_meet_the_references() {
     for (v, size, angle, real, imaginary) in REFERENCES {
-        let found = Transform::new(v, angle).at(size.ln(), 0.0);
+        let found = transform_from(size, v, angle).at(0);
         // The imaginary part is known up to multiples of 2π, and the size to a rounding of its logarithm.
         let turns = ((found.value.im - imaginary) / TAU).round() * TAU;
         let off = (found.value - Complex64::new(real, imaginary + turns)).norm();
@@ -38,23 +49,24 @@ fn logarithms_meet_the_references() {
 #[test]
 fn the_ways_to_compute_it_meet() {
     for (v, angle) in [(1.0, 0.0), (0.04, 1.2), (4.0, 0.7), (0.005, 1.5)] {
-        let mut transform = Transform::new(v, angle);
+        let mut transform = transform_from(1.0, v, angle);
         let centred = transform
             .centred
-            .log_centred(v, (Complex64::from_polar(1.0, angle), 0.0));
-        let direct = transform.at(1e-300, 0.0);
+            .log_transform(0, (Complex64::from_polar(1.0, angle), 0.0), v);
+        let direct = Direct::new(transform.points, (v, angle), (0.0, LENGTH)).log_transform(0, 1.0, v);
         let off = (centred.value - direct.value).norm();
         assert!(
             off <= centred.error + direct.error,
             "{v} {angle}: {centred:?} {direct:?}"
         );
         let size = 1e-4;
+        let mut transform = transform_from(size, v, angle);
         let Some(series) = transform.moments.log_transform(size, (angle, 0.0)) else {
             continue;
         };
         let centred = transform
             .centred
-            .log_centred(v, (Complex64::from_polar(size, angle), 0.0));
+            .log_transform(0, (Complex64::from_polar(size, angle), 0.0), v);
         let off = (centred.value - series.value).norm();
         assert!(
             off <= centred.error + series.error,
@@ -64,51 +76,76 @@ fn the_ways_to_compute_it_meet() {
     }
 }
 
-/// The bound on real L is attained where v is small, and off by the width of the terms elsewhere.
+/// Products of kept weights and factors against terms that are computed from their exponents.
 #[test]
-fn the_bound_on_real_transforms_is_nearly_attained() {
-    for (v, size) in [(0.25, 200.0), (1.0, 0.3), (0.0001, 0.9)] {
-        let (.., exact, _) = REFERENCES.into_iter().find(|row| row.0 == v && row.1 == size).unwrap();
-        let bound = log_suppressed(size, v);
-        let q = saddle(Complex64::from(size.ln() - 0.5 * v), v).re;
-        assert!(exact <= bound, "{v} {size}: {exact} {bound}");
-        assert!(
-            bound <= exact + 0.5 * (q * v).ln_1p() + 0.05,
-            "{v} {size}: {exact} {bound}"
-        );
+fn products_of_kept_factors_are_the_terms() {
+    for (v, angle, log_size) in [(1.0, 0.0, 3.2), (0.25, 1.1, 5.5), (0.04, 1.4, 2.7), (4.0, 0.3, 20.0)] {
+        let points = Points {
+            unit: 0.25,
+            log_total: 0.1,
+        };
+        let mut direct = Direct::new(points, (v, angle), (log_size, log_size + LENGTH));
+        for point in [(4.0 * log_size) as i64 + 1, (4.0 * log_size) as i64 + 3] {
+            let size = (0.25 * point as f64 - 0.1).exp();
+            let (start, end, top) = direct.rule.range(size);
+            let log = direct.rule.log_term(size, top);
+            for i in (start..=end).step_by(7) {
+                let factor = direct.factor(direct.rule.place(point, i));
+                let (own, node) = (direct.weights[i] * factor.modulus, direct.rule.nodes[i]);
+                let exact = (direct.references.0 + direct.references.1 + direct.rule.log_term(size, i)).exp();
+                assert!((own / exact - 1.0).abs() < 1e-11, "{v} {angle} {i}: {own} {exact}");
+                let phase = Complex64::from_polar(1.0, -size * node.y * direct.rule.phase.1);
+                assert!((factor.phase - phase).norm() < 1e-11, "{v} {angle} {i}: {factor:?}");
+            }
+            // Where exponents are too large, terms are computed from their sum.
+            let found = direct.log_transform(point, size, v);
+            direct.references.0 += 2.0 * LARGEST_EXPONENT;
+            let other = direct.log_transform(point, size, v);
+            direct.references.0 -= 2.0 * LARGEST_EXPONENT;
+            let off = (found.value - other.value).norm();
+            assert!(off <= found.error && found.error < 1e-11, "{found:?} {other:?} {log}");
+        }
     }
 }
 
-/// A wide spacing and little v: the rule adds 2·e^{−2π²/h²}, which the bound with a = 2π/h is.
+/// A wide spacing, little v and small |ς|: the rule adds 2·e^{−2π²/h²} of |ς|²E[Y²]/2, which the bound with a = 2π/h is.
 #[test]
-fn the_error_of_the_spacing_is_bounded_and_attained() {
-    let (v, spacing) = (1e-4, 2.0);
+fn the_error_of_the_spacing_for_small_points_is_attained() {
+    let (v, spacing, size) = (1e-4, 2.0, 1e-3f64);
+    let mut transform = transform_from(size, v, 0.0);
     let choice = Choice {
         beta: 0.0,
         line: TAU / spacing,
-        spacing,
+        spacing: spacing * (1.0 + 1e-12),
     };
-    let rule = Rule::new(v, 0.0, &choice, (-12.0, 12.0));
-    let found = rule.log_direct(v, 1e-9, 0.0);
-    let off = (found.value.re.exp() - 1.0).abs();
-    let bound = (rule.log_spacing_error(|cosine| log_suppressed(1e-9 * cosine, v))).exp();
-    assert!(off <= bound && bound < 1.1 * off, "{off} {bound}");
-    assert!(off <= found.error);
+    let points = Points {
+        unit: spacing * v.sqrt(),
+        ..transform.points
+    };
+    transform.centred.rule = Rule::new(points, (v, 0.0), &choice, (-12.0, 12.0));
+    transform.centred.weights = transform.centred.rule.weights(0.0);
+    let found = transform.centred.log_transform(0, (Complex64::from(size), 0.0), v);
+    let exact = transform.moments.log_transform(size, (0.0, 0.0)).unwrap();
+    let off = (found.value - exact.value).norm();
+    assert!(off <= found.error && found.error < 2.0 * off, "{off} {found:?}");
 }
 
-/// What lies beyond the ends is below the geometric series, and half of it is not.
+/// What is found at a point does not depend on the points before it.
 #[test]
-fn terms_beyond_the_ends_are_bounded() {
-    let choice = Choice {
-        beta: 0.0,
-        line: 1.0,
-        spacing: 0.1,
-    };
-    let rule = Rule::new(0.25, 0.0, &choice, (-12.0, 12.0));
-    let (size, last) = (3.0, rule.outputs.len() / 4);
-    let bound = rule.beyond(size, last + 1, last, 0.0);
-    let missing: f64 = (0..last).map(|i| rule.log_term(size, i).exp()).sum();
-    assert!(missing <= bound && bound < 1.5 * missing, "{missing} {bound}");
+fn kept_terms_are_those_of_a_point_alone() {
+    for (v, angle, unit) in [
+        (1.0, 0.4, 0.125),
+        (0.04, 1.4, 0.02),
+        (0.0025, 0.0, 0.3),
+        (1e-8, 0.0, 0.3),
+    ] {
+        let points = Points { unit, log_total: 2.0 };
+        let mut together = Transform::new(points, (v, angle));
+        for i in (-20..60).rev() {
+            let (one, alone) = (together.at(i), Transform::new(points, (v, angle)).at(i));
+            assert_eq!((one.value, one.error), (alone.value, alone.error), "{v} {i}");
+        }
+    }
 }
 
 /// Where the third moment is nearly all of E[Y³], the series without it lacks what the bound says.
