@@ -1,4 +1,7 @@
 //! Truncated power series: products and powers, with complex coefficients or with bounds on them.
+//!
+//! Sums of several coefficients grow side by side, row by row, and real and imaginary parts are rows of their own: then processors do
+//! several additions at a time.
 
 use realfft::num_complex::Complex64;
 use std::ops::{Add, Mul};
@@ -19,6 +22,119 @@ pub(crate) trait Coefficient:
         }
         sums
     }
+
+    /// The power where the exponent is smaller, and not 0.
+    fn power_by_squares(a: &[Self], exponent: u64) -> Vec<Self> {
+        by_squares(a.to_vec(), exponent)
+    }
+}
+
+/// A series that can be multiplied.
+trait Series: Clone {
+    fn product(&self, other: &Self) -> Self;
+    fn square(&self) -> Self;
+}
+
+impl<T: Coefficient> Series for Vec<T> {
+    fn product(&self, other: &Self) -> Self {
+        product(self, other)
+    }
+
+    fn square(&self) -> Self {
+        let mut found = vec![T::from(0.0); self.len()];
+        for_squares(self.len(), |i| {
+            let twice = self[i] + self[i];
+            found[2 * i] = found[2 * i] + self[i] * self[i];
+            add_multiple(&mut found[2 * i + 1..], twice, &self[i + 1..]);
+        });
+        found
+    }
+}
+
+/// Complex coefficients, their real and imaginary parts apart.
+#[derive(Debug, Clone)]
+struct Parts {
+    re: Vec<f64>,
+    im: Vec<f64>,
+}
+
+impl Parts {
+    fn new(a: &[Complex64]) -> Self {
+        let (re, im) = a.iter().map(|a| (a.re, a.im)).unzip();
+        Self { re, im }
+    }
+
+    fn zero(length: usize) -> Self {
+        Self {
+            re: vec![0.0; length],
+            im: vec![0.0; length],
+        }
+    }
+
+    fn at(&self, i: usize) -> Complex64 {
+        Complex64::new(self.re[i], self.im[i])
+    }
+
+    fn add(&mut self, i: usize, value: Complex64) {
+        self.re[i] += value.re;
+        self.im[i] += value.im;
+    }
+
+    /// Adds `factor` times the coefficients of `other` from `from` on to those from `to` on.
+    fn add_multiple(&mut self, to: usize, factor: Complex64, other: &Self, from: usize) {
+        let (re, im) = (&other.re[from..], &other.im[from..]);
+        add_two_multiples(&mut self.re[to..], (factor.re, re), (-factor.im, im));
+        add_two_multiples(&mut self.im[to..], (factor.im, re), (factor.re, im));
+    }
+
+    fn into_coefficients(self) -> Vec<Complex64> {
+        let parts = self.re.into_iter().zip(self.im);
+        parts.map(|(re, im)| Complex64::new(re, im)).collect()
+    }
+}
+
+impl Series for Parts {
+    fn product(&self, other: &Self) -> Self {
+        let mut found = Self::zero(self.re.len());
+        for i in 0..self.re.len() {
+            found.add_multiple(i, self.at(i), other, 0);
+        }
+        found
+    }
+
+    fn square(&self) -> Self {
+        let mut found = Self::zero(self.re.len());
+        for_squares(self.re.len(), |i| {
+            let factor = self.at(i);
+            found.add(2 * i, factor * factor);
+            found.add_multiple(2 * i + 1, factor + factor, self, i + 1);
+        });
+        found
+    }
+}
+
+impl Coefficient for f64 {}
+
+impl Coefficient for Complex64 {
+    fn power_by_recurrence(a: &[Complex64], exponent: f64) -> Vec<Complex64> {
+        let multiples = multiples(a.len(), exponent);
+        let later = Parts::new(&a[1..]);
+        let mut sums = Parts::zero(a.len());
+        sums.re[0] = 1.0;
+        for j in 0..multiples.len() {
+            let p = sums.at(j);
+            let rows = (&mut sums.re[j + 1..], &mut sums.im[j + 1..]);
+            add_later_parts(rows, (&later.re, &later.im), &multiples, (p, j as f64));
+            let next = 1.0 / (j + 1) as f64;
+            sums.re[j + 1] *= next;
+            sums.im[j + 1] *= next;
+        }
+        sums.into_coefficients()
+    }
+
+    fn power_by_squares(a: &[Complex64], exponent: u64) -> Vec<Complex64> {
+        by_squares(Parts::new(a), exponent).into_coefficients()
+    }
 }
 
 /// iN for i from 1 to the order of a series of this length.
@@ -26,7 +142,15 @@ fn multiples(length: usize, exponent: f64) -> Vec<f64> {
     (1..length).map(|i| i as f64 * exponent).collect()
 }
 
-/// Adds (iN − j)·a_i·p_j to each sum. A function of its own, so that compilers know that the rows do not overlap.
+/// The first of two coefficients whose product the square of a series has: each product of two different ones is computed once and
+/// doubled, which is exact.
+fn for_squares(length: usize, add: impl FnMut(usize)) {
+    (0..length.div_ceil(2)).for_each(add);
+}
+
+// Rows are arguments of functions of their own, so that compilers know that they do not overlap.
+
+/// Adds (iN − j)·a_i·p_j to each sum.
 #[inline(never)]
 fn add_later<T: Coefficient>(sums: &mut [T], a: &[T], multiples: &[f64], (p, j): (T, f64)) {
     for ((sum, &a), multiple) in sums.iter_mut().zip(a).zip(multiples) {
@@ -34,7 +158,7 @@ fn add_later<T: Coefficient>(sums: &mut [T], a: &[T], multiples: &[f64], (p, j):
     }
 }
 
-/// The same with real and imaginary parts in rows of their own.
+/// The same for complex coefficients.
 #[inline(never)]
 fn add_later_parts(
     (reals, imaginaries): (&mut [f64], &mut [f64]),
@@ -51,50 +175,25 @@ fn add_later_parts(
     }
 }
 
-impl Coefficient for f64 {}
+#[inline(never)]
+fn add_multiple<T: Coefficient>(sums: &mut [T], factor: T, others: &[T]) {
+    for (sum, &other) in sums.iter_mut().zip(others) {
+        *sum = *sum + factor * other;
+    }
+}
 
-impl Coefficient for Complex64 {
-    fn power_by_recurrence(a: &[Complex64], exponent: f64) -> Vec<Complex64> {
-        let multiples = multiples(a.len(), exponent);
-        let (re, im): (Vec<f64>, Vec<f64>) = a[1..].iter().map(|a| (a.re, a.im)).unzip();
-        let (mut reals, mut imaginaries) = (vec![0.0; a.len()], vec![0.0; a.len()]);
-        reals[0] = 1.0;
-        for j in 0..multiples.len() {
-            let p = Complex64::new(reals[j], imaginaries[j]);
-            let later = (&mut reals[j + 1..], &mut imaginaries[j + 1..]);
-            add_later_parts(later, (&re, &im), &multiples, (p, j as f64));
-            let next = 1.0 / (j + 1) as f64;
-            reals[j + 1] *= next;
-            imaginaries[j + 1] *= next;
-        }
-        let parts = reals.into_iter().zip(imaginaries);
-        parts.map(|(re, im)| Complex64::new(re, im)).collect()
+#[inline(never)]
+fn add_two_multiples(sums: &mut [f64], first: (f64, &[f64]), second: (f64, &[f64])) {
+    for ((sum, one), two) in sums.iter_mut().zip(first.1).zip(second.1) {
+        *sum += first.0 * one + second.0 * two;
     }
 }
 
 /// The product of two series, as long as the first.
-///
-/// Row by row, so that the sums of several coefficients grow side by side.
 pub(crate) fn product<T: Coefficient>(a: &[T], b: &[T]) -> Vec<T> {
     let mut found = vec![T::from(0.0); a.len()];
     for (i, &factor) in a.iter().enumerate() {
-        for (sum, &other) in found[i..].iter_mut().zip(b) {
-            *sum = *sum + factor * other;
-        }
-    }
-    found
-}
-
-/// The square of a series: each product of two different coefficients is computed once and doubled, which is exact.
-fn square<T: Coefficient>(a: &[T]) -> Vec<T> {
-    let mut found = vec![T::from(0.0); a.len()];
-    for (i, &factor) in a.iter().enumerate().take(a.len().div_ceil(2)) {
-        let twice = factor + factor;
-        let (first, rest) = found[2 * i..].split_at_mut(1);
-        first[0] = first[0] + factor * factor;
-        for (sum, &other) in rest.iter_mut().zip(&a[i + 1..]) {
-            *sum = *sum + twice * other;
-        }
+        add_multiple(&mut found[i..], factor, b);
     }
     found
 }
@@ -103,32 +202,34 @@ fn square<T: Coefficient>(a: &[T]) -> Vec<T> {
 ///
 /// J. C. P. Miller's recurrence k·p_k = Σ_i (iN − k + i)·a_i·p_{k−i} has no negative factor where N is at least the order, so that
 /// errors do not grow; smaller powers are multiplied out. Each p_j is added to all later sums at once, with the factor iN − j to the one
-/// of p_{j+i}: these additions are independent of each other, and processors do several at a time.
+/// of p_{j+i}.
 pub(crate) fn power<T: Coefficient>(a: &[T], exponent: f64) -> Vec<T> {
     let order = a.len().saturating_sub(1);
-    if exponent < order as f64 {
-        return small_power(a, exponent as u64);
+    if exponent >= order as f64 {
+        return T::power_by_recurrence(a, exponent);
     }
-    T::power_by_recurrence(a, exponent)
+    if exponent < 1.0 {
+        return (0..a.len()).map(|k| T::from(if k == 0 { 1.0 } else { 0.0 })).collect();
+    }
+    T::power_by_squares(a, exponent as u64)
 }
 
-/// By squaring and multiplying.
-fn small_power<T: Coefficient>(a: &[T], mut exponent: u64) -> Vec<T> {
-    let mut found: Option<Vec<T>> = None;
-    let mut repeated = a.to_vec();
-    while exponent > 0 {
-        if exponent & 1 == 1 {
-            found = Some(match found {
-                Some(found) => product(&found, &repeated),
-                None => repeated.clone(),
-            });
-        }
+/// The power with a whole exponent from 1 on, by squaring and multiplying.
+fn by_squares<S: Series>(series: S, mut exponent: u64) -> S {
+    let mut repeated = series;
+    while exponent & 1 == 0 && exponent > 0 {
+        repeated = repeated.square();
         exponent >>= 1;
-        if exponent > 0 {
-            repeated = square(&repeated);
+    }
+    let mut found = repeated.clone();
+    while exponent > 1 {
+        repeated = repeated.square();
+        exponent >>= 1;
+        if exponent & 1 == 1 {
+            found = found.product(&repeated);
         }
     }
-    found.unwrap_or_else(|| (0..a.len()).map(|k| T::from(if k == 0 { 1.0 } else { 0.0 })).collect())
+    found
 }
 
 #[cfg(test)]
@@ -165,10 +266,29 @@ mod tests {
     fn squares_are_products_with_themselves() {
         for length in 1..10 {
             let real: Vec<f64> = (0..length).map(|k| f64::from(k * k) - 2.5).collect();
-            assert_eq!(square(&real), product(&real, &real));
+            assert_eq!(real.square(), product(&real, &real));
             let complex: Vec<Complex64> = real.iter().map(|&x| Complex64::new(x, 0.5 * x + 1.0)).collect();
-            assert_eq!(square(&complex), product(&complex, &complex));
+            let parts = Parts::new(&complex);
+            assert_eq!(complex.square(), product(&complex, &complex));
+            assert_eq!(parts.square().into_coefficients(), complex.square());
+            assert_eq!(parts.product(&parts).into_coefficients(), complex.square());
         }
         assert_eq!(power(&[1.0, 3.0, 2.0], 0.0), [1.0, 0.0, 0.0]);
+    }
+
+    /// Powers of complex series, above and below the order, are repeated products.
+    #[test]
+    fn powers_of_complex_series_are_repeated_products() {
+        let a: Vec<Complex64> = (0..24)
+            .map(|k| Complex64::from_polar(1.0 / f64::from(1 + k * k), 0.7 * f64::from(k)))
+            .collect();
+        let mut repeated = a.clone();
+        for exponent in 2..40 {
+            repeated = product(&repeated, &a);
+            let bound = power(&a.iter().map(|c| c.norm()).collect::<Vec<f64>>(), f64::from(exponent));
+            for ((found, exact), bound) in power(&a, f64::from(exponent)).iter().zip(&repeated).zip(bound) {
+                assert!((found - exact).norm() <= 1e-13 * bound, "{exponent}: {found} {exact}");
+            }
+        }
     }
 }
