@@ -113,6 +113,19 @@ fn a_curve_without_lower_bounds_has_an_upper_end_only() {
 }
 
 #[test]
+fn a_start_whose_enclosure_says_little_is_left() {
+    let log_delta = -12.0;
+    let exact = root(log_delta);
+    let curve = |epsilon: f64, _: &Accuracy| {
+        let (below, above) = if epsilon < 0.1 { (40.0, 2.0) } else { (1e-9, 1e-9) };
+        Enclosure::of_logs(log_curve(epsilon) - below, log_curve(epsilon) + above)
+    };
+    let found = epsilon(curve, &query(log_delta, (-1.0, 10.0))).unwrap().interval;
+    assert!(found.lower <= exact && exact <= found.upper, "{found:?}");
+    assert!(found.upper - found.lower <= 2e-6 * exact, "{found:?}");
+}
+
+#[test]
 fn no_epsilon_is_needed_where_delta_is_small_enough_at_zero() {
     let curve = |epsilon: f64, _: &Accuracy| Enclosure::of_logs(log_curve(epsilon), log_curve(epsilon));
     assert_eq!(
