@@ -140,6 +140,7 @@ impl Allocation {
             decay: Decay::new(&self.bins, &transform, (real.exponent.w, real.log - real.error)),
             mellin: &self.mellin,
             real,
+            log_total: self.bins.total.ln(),
         });
         TiltedAllocation {
             line,

@@ -6,6 +6,7 @@
 use crate::loss::allocation::bins::{Bins, LARGEST_VARIANCE};
 use crate::loss::allocation::decay::Decay;
 use crate::loss::allocation::kernel::{MAX_ORDER, Node};
+use crate::loss::allocation::normal_rule::Points;
 use crate::loss::allocation::series::{power, product};
 use crate::loss::allocation::spacings::Spacings;
 use crate::loss::allocation::table::Tables;
@@ -182,7 +183,8 @@ impl Mellin {
             let (log, error) = term(value);
             let weight = (log - largest).exp();
             sum += weight;
-            errors += weight * (error + f64::EPSILON * (2.0 * (log.abs() + largest.abs()) + 4.0));
+            let of_place = power * ((from + value.0 as i64) as f64 * spacing).abs();
+            errors += weight * (error + f64::EPSILON * (2.0 * (log.abs() + largest.abs()) + of_place + 4.0));
         }
         let (mut mean, mut square) = (0.0, 0.0);
         for value in values.iter().enumerate() {
@@ -195,7 +197,8 @@ impl Mellin {
         let log = largest + (sum * spacing).ln() - gamma.re;
         let aliasing = log_aliasing(power, 0.0, spacing, 0.0, &|y| decay.log_bound(y)).exp();
         let log_left_out = range.log_left_out - gamma.re - log;
-        let relative = errors / sum + aliasing + log_left_out.exp() + values.len() as f64 * f64::EPSILON;
+        let offset = power * Points::offset(self.bins.total.ln());
+        let relative = errors / sum + aliasing + log_left_out.exp() + values.len() as f64 * f64::EPSILON + offset;
         let (digamma, trigamma) = digamma_and_trigamma(power);
         let start = from as f64 * spacing;
         (relative < 0.01).then_some(RealMoment {

@@ -38,14 +38,38 @@ const CLOSE: f64 = 1e-3;
 /// take memory.
 const MOST_KEPT: i64 = 8;
 
-/// The points at which a transform is computed: log |ς| = i·`unit` − `log_total` for whole i.
+/// The points at which a transform is computed: log |ς| = (i − `origin`)·h + `residue` for whole i, where h divides v or is divided by it
+/// exactly, and `unit` is h but for a rounding.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Points {
-    pub(crate) unit: f64,
-    pub(crate) log_total: f64,
+    unit: f64,
+    origin: i64,
+    residue: f64,
 }
 
-/// Places log |ς|Y + v/2 = k·`step` − log t that points and nodes have in common.
+impl Points {
+    /// log |ς| = i·`unit` − `log_total`, but for [`Points::offset`].
+    pub(crate) fn new(unit: f64, log_total: f64) -> Self {
+        let origin = (log_total / unit).round();
+        Self {
+            unit,
+            origin: origin as i64,
+            residue: origin * unit - log_total,
+        }
+    }
+
+    /// A bound on the common error of all points: the residue is a product and a sum. That of u itself is a rounding of the unit.
+    pub(crate) fn offset(log_total: f64) -> f64 {
+        2.0 * f64::EPSILON * log_total.abs()
+    }
+
+    /// log |ς| at a point, which is off by 2.5 roundings of itself at most.
+    pub(super) fn log_size(self, i: i64) -> f64 {
+        (i - self.origin) as f64 * self.unit + self.residue
+    }
+}
+
+/// Places log |ς|Y + v/2 = k·`step` + `residue` that points and nodes have in common.
 #[derive(Debug, Clone, Copy)]
 struct Lattice {
     step: f64,
@@ -99,12 +123,13 @@ pub(super) struct Node {
     pub(super) half_square: f64,
     /// e^{igβ}.
     pub(super) turned: Complex64,
-    /// Roundings of g²/2 and of gβ, where g is the quotient of a place by √v, and those of log Y in units of the machine's.
+    /// Roundings of g²/2 and of gβ in units of the machine's, and by how many of them √v·g is off its place.
     pub(super) roundings: f64,
     pub(super) y_slack: f64,
 }
 
-/// |ς|Y at one place, and its relative rounding but for that of the node, in units of the machine's.
+/// |ς|Y at one place, and its relative rounding but for that of the node, in units of the machine's: of the product of the place and the
+/// step, which is a quotient, of two sums and of an exponential.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Product {
     pub(super) x: f64,
@@ -203,15 +228,14 @@ impl Rule {
             )
         };
         let node = |j: i64| {
-            let log = j as f64 * distance;
-            let g = log / root;
+            let (log, g) = (j as f64 * distance, j as f64 * spacing);
             let (half_square, turn) = (0.5 * g * g, g * beta);
             Node {
                 y: (log - 0.5 * variance).exp(),
                 half_square,
                 turned: Complex64::from_polar(1.0, turn),
-                roundings: 6.0 * half_square + 3.0 * turn.abs(),
-                y_slack: 1.0 + 2.0 * log.abs(),
+                roundings: 1.5 * half_square + 0.5 * turn.abs(),
+                y_slack: 4.0 * log.abs(),
             }
         };
         let (first, last) = ((low / spacing).floor() as i64, (high / spacing).ceil() as i64);
@@ -268,18 +292,15 @@ impl Rule {
 
     /// The place of the term of the node with this index at a point.
     pub(super) fn place(&self, point: i64, index: usize) -> i64 {
-        point * self.lattice.by_point + (self.first + index as i64) * self.lattice.by_node
+        (point - self.points.origin) * self.lattice.by_point + (self.first + index as i64) * self.lattice.by_node
     }
 
     /// |ς|Y at a place.
-    ///
-    /// The unit of the points divides v, or is divided by it, up to a rounding only, so that a point of the place is off by as much of its
-    /// distance from 0, which is at most that of the place and that of the node: `slack` has the former, `y_slack` the latter.
     pub(super) fn product(&self, place: i64) -> Product {
         let log = place as f64 * self.lattice.step;
         Product {
-            x: (log - self.points.log_total - 0.5 * self.variance).exp(),
-            slack: 5.0 * log.abs() + 2.0 * (self.points.log_total.abs() + self.variance) + 5.0,
+            x: (log + self.points.residue - 0.5 * self.variance).exp(),
+            slack: 3.5 * log.abs() + self.points.residue.abs() + self.variance + 3.0,
         }
     }
 

@@ -46,7 +46,7 @@ impl LogTable {
     pub(crate) fn new(variance: f64, total: f64, angle: f64, unit: f64) -> Self {
         let log_total = total.ln();
         Self {
-            transform: Transform::new(Points { unit, log_total }, (variance, angle)),
+            transform: Transform::new(Points::new(unit, log_total), (variance, angle)),
             angle,
             unit,
             log_total,
@@ -78,7 +78,8 @@ impl LogTable {
             let log_s = i as f64 * table.unit;
             let still = Complex64::from_polar(-bins.still * log_s.exp(), table.angle);
             log += still;
-            error += still.norm() * f64::EPSILON * (6.0 + 2.0 * log_s.abs());
+            let offset = Points::offset(table.log_total);
+            error += still.norm() * (f64::EPSILON * (6.0 + 2.0 * log_s.abs()) + offset);
         }
         (log, error)
     }

@@ -8,6 +8,7 @@ use crate::approx::Approx;
 use crate::loss::allocation::decay::Decay;
 use crate::loss::allocation::kernel::Node;
 use crate::loss::allocation::mellin::{Mellin, RealMoment, locked, log_aliasing, spacing};
+use crate::loss::allocation::normal_rule::Points;
 use crate::special::complex_gamma::ln_gamma;
 use realfft::num_complex::Complex64;
 use std::f64::consts::PI;
@@ -95,6 +96,8 @@ pub(crate) struct TransformLine<'a> {
     pub(crate) mellin: &'a Mutex<Mellin>,
     pub(crate) real: RealMoment,
     pub(crate) decay: Decay,
+    /// log t.
+    pub(crate) log_total: f64,
 }
 
 impl TransformLine<'_> {
@@ -172,11 +175,13 @@ impl TransformLine<'_> {
         let value = sum * Complex64::from_polar(scale, phase);
         let slack = f64::EPSILON
             * (roundings + 4.0 * (power * angle).abs() + 4.0 * gamma.im.abs() + 4.0 * (base.abs() + angle * y));
-        let phases = f64::EPSILON * 4.0 * y * sums.turned;
+        // 4 of the phases, and one of u itself.
+        let of_places = f64::EPSILON * (5.0 * y + power) * sums.turned;
+        let offset = (power + y) * Points::offset(self.log_total);
         let whole = (ln_gamma(Complex64::new(power, 0.0)).0.re - gamma.re + power * nodes.shift - angle * y).exp();
         let decay = |y: f64| self.log_decay(y);
-        let error = scale * (sums.errors + sums.sizes * (slack + gamma_error) + phases)
-            + value.norm() * self.real.error * 1.1
+        let error = scale * (sums.errors + sums.sizes * (slack + gamma_error) + of_places)
+            + value.norm() * (self.real.error + offset) * 1.1
             + log_aliasing(power, angle, nodes.spacing, y, &decay).exp()
             + whole * self.real.log_left_out.exp();
         let known = value.re.is_finite() && value.im.is_finite() && error < 2.0;
@@ -213,6 +218,7 @@ mod tests {
             mellin: &mellin,
             real,
             decay,
+            log_total: 0.0,
         })
     }
 

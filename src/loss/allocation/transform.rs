@@ -7,7 +7,7 @@
 //! has an error in proportion to |ς|. It is at most |ςY|²/2, on the lines too, as Re ςY is not negative there.
 
 use crate::loss::allocation::excess::excess_at;
-use crate::loss::allocation::normal_rule::{Points, Product, Rule, geometric, log_suppressed};
+use crate::loss::allocation::normal_rule::{Node, Points, Product, Rule, geometric, log_suppressed};
 use crate::loss::allocation::places::Places;
 use crate::special::log_space::complex_ln_1p;
 use realfft::num_complex::Complex64;
@@ -41,16 +41,19 @@ struct Direct {
     rule: Rule,
     /// Of g²/2 and of |ς|Y·cos φ: those at the saddle point, so that weights and factors are moderate.
     references: (f64, f64),
-    weights: Vec<f64>,
+    /// The weights of the nodes, with the roundings of their exponents and phases.
+    weights: Vec<(f64, f64)>,
     factors: Places<Factor>,
 }
 
 /// e^{−ςY}: its modulus over that of the reference, and its phase factor.
 #[derive(Debug, Clone, Copy)]
 struct Factor {
-    product: Product,
+    x: f64,
     modulus: f64,
     phase: Complex64,
+    /// Roundings of its exponent and phase in units of the machine's.
+    roundings: f64,
 }
 
 /// A sum of e^{−ςY} − 1 + ςY.
@@ -113,8 +116,10 @@ impl Direct {
         let (.., top) = rule.range(size);
         let node = &rule.nodes[top];
         let references = (node.half_square, size * node.y * rule.phase.0);
+        let roundings = |node: &Node| node.roundings + 0.5 * (references.0 - node.half_square).abs();
+        let weights = rule.weights(references.0).into_iter();
         Self {
-            weights: rule.weights(references.0),
+            weights: weights.zip(rule.nodes.iter().map(roundings)).collect(),
             rule,
             references,
             factors: Places::new(),
@@ -124,14 +129,18 @@ impl Direct {
     fn factor(&mut self, place: i64) -> Factor {
         let Self { rule, references, .. } = self;
         let is_real = rule.is_real();
-        rule.shared(&mut self.factors, place, |product| Factor {
-            product,
-            modulus: (references.1 - product.x * rule.phase.0).exp(),
-            phase: if is_real {
-                Complex64::from(1.0)
-            } else {
-                Complex64::from_polar(1.0, -product.x * rule.phase.1)
-            },
+        rule.shared(&mut self.factors, place, |Product { x, slack }| {
+            let exponent = references.1 - x * rule.phase.0;
+            Factor {
+                x,
+                modulus: exponent.exp(),
+                phase: if is_real {
+                    Complex64::from(1.0)
+                } else {
+                    Complex64::from_polar(1.0, -x * rule.phase.1)
+                },
+                roundings: slack * x + 0.5 * exponent.abs(),
+            }
         })
     }
 
@@ -160,16 +169,15 @@ impl Direct {
             let until = (from + BLOCK).min(end + 1);
             for i in from..until {
                 let factor = self.factor(self.rule.place(point, i));
-                let node = &self.rule.nodes[i];
-                let x = factor.product.x;
+                let (node, (weight, roundings)) = (&self.rule.nodes[i], self.weights[i]);
                 let modulus = if is_moderate {
-                    self.weights[i] * factor.modulus * scale
+                    weight * factor.modulus * scale
                 } else {
-                    (-node.half_square - x * self.rule.phase.0 - log).exp()
+                    (-node.half_square - factor.x * self.rule.phase.0 - log).exp()
                 };
                 block += node.turned * factor.phase * modulus;
                 sum.size += modulus;
-                sum.roundings += modulus * (node.roundings + (factor.product.slack + node.y_slack) * x);
+                sum.roundings += modulus * (roundings + factor.roundings + node.y_slack * factor.x);
             }
             sum.value += block;
             from = until;
@@ -179,7 +187,8 @@ impl Direct {
         let on_lines = rule.log_spacing_error(|cosine| log_suppressed(size * cosine, variance));
         let spacing = (on_lines - rule.log_weight - log).exp();
         let blocks = (end - start) / BLOCK + 1;
-        let exponents = log.abs() + 1.5 * (self.references.0 + self.references.1.abs());
+        // Of the sum of the references, and of the exponent of the scale.
+        let exponents = 0.5 * (common.abs() + (common + log).abs());
         let additions = 0.5 * (BLOCK + blocks) as f64 + 8.0 + exponents;
         let rounding = f64::EPSILON * (additions * sum.size + sum.roundings);
         let relative = (rounding + ends + spacing) / sum.value.norm();
@@ -266,11 +275,9 @@ impl Transform {
 
     /// log L at point `i`.
     pub(crate) fn at(&mut self, i: i64) -> LogTransform {
-        let u = i as f64 * self.points.unit;
-        let log_size = u - self.points.log_total;
+        let log_size = self.points.log_size(i);
         let size = log_size.exp();
-        // u is a product, and v may be a multiple of the unit up to a rounding only.
-        let off = f64::EPSILON * (2.0 * u.abs() + self.points.log_total.abs() + 3.0);
+        let off = f64::EPSILON * (2.5 * log_size.abs() + 2.5);
         let law = (self.variance, self.angle);
         if let Some(found) = self.moments.log_transform(size, (self.angle, off)) {
             return found;

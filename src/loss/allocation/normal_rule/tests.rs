@@ -9,10 +9,7 @@ const REFERENCES: [(f64, f64, f64); 3] = [
 
 /// A rule without an angle whose nodes have this spacing.
 fn rule(v: f64, (line, spacing): (f64, f64)) -> Rule {
-    let points = Points {
-        unit: spacing * v.sqrt(),
-        log_total: 0.0,
-    };
+    let points = Points::new(spacing * v.sqrt(), 0.0);
     let choice = Choice {
         beta: 0.0,
         line,
@@ -62,7 +59,7 @@ fn terms_beyond_the_ends_are_bounded() {
 #[test]
 fn products_lie_on_a_lattice() {
     for (v, angle, unit) in [(1.0, 0.0, 0.1), (4.0, 1.2, 0.03), (0.01, 0.7, 0.3), (1e-6, 0.0, 0.3)] {
-        let points = Points { unit, log_total: 1.5 };
+        let points = Points::new(unit, 1.5);
         let rule = Rule::direct(points, (v, angle), (1.0, 2.0));
         for (point, index) in [(4, 0), (7, 11), (40, 20)] {
             let found = rule.product(rule.place(point, index));
