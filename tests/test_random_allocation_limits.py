@@ -103,3 +103,27 @@ def test_the_curve_is_monotone_in_every_argument():
         one_more = hs.get_epsilon(sampling=sampling, **{**run, "steps": 61})
         assert whole <= one_more <= hs.get_epsilon(sampling=sampling, **{**run, "steps": 72}) * (1.0 + 1e-4)
         assert whole <= hs.get_epsilon(sampling=hs.FullBatch(), **run)
+
+
+@pytest.mark.parametrize(
+    ("noise", "batches", "steps", "epsilon"),
+    [(6.541, 101, 52, 0.0259), (11.458, 14, 11, 0.08), (6.206, 107, 19, 0.02), (8.0, 40, 13, 0.02)],
+)
+def test_parts_of_epochs_with_much_noise_are_powers_of_one_batch(noise, batches, steps, epsilon):
+    # The likelihood ratios of the batches that are released on a fine grid: their law is smooth, so that sums are
+    # as accurate as the spacing is fine for the kink of what is integrated.
+    length, spacing = 2**19, 4e-4
+    ratio = spacing * np.arange(1, length)
+    log = (np.log(ratio) + 0.5 / noise**2) * noise
+    density = noise * np.exp(-0.5 * log**2) / (ratio * math.sqrt(2.0 * math.pi))
+    one = np.concatenate([[0.0], spacing * density])
+    mean = (one * spacing * np.arange(length)).sum()
+    assert abs(mean - 1.0) < 1e-12
+    assert abs(one.sum() - 1.0) < 1e-12
+    law = np.fft.irfft(np.fft.rfft(one) ** steps)
+    total = (batches - steps + spacing * np.arange(length)) / batches
+    exact = (law * np.maximum(total - math.exp(epsilon), 0.0)).sum()
+    run = {"noise_multiplier": noise, "sampling": hs.RandomAllocation(batches), "steps": steps}
+    lower, upper = hs.get_delta(epsilon=epsilon, adjacency="remove", bounds=True, **run)
+    assert upper - lower < 1e-6 * upper
+    assert lower * (1.0 - 1e-6) < exact < upper * (1.0 + 1e-6)

@@ -338,6 +338,11 @@ impl LossSum {
         self.segments.iter().all(|segment| segment.loss.has_transform())
     }
 
+    /// Whether some loss may be inverted only as it is.
+    pub(crate) fn is_better_whole(&self) -> bool {
+        self.segments.iter().any(|segment| segment.loss.is_better_whole())
+    }
+
     /// True if all losses are known to lie on lattices.
     pub(crate) fn is_on_lattice(&self) -> bool {
         self.segments.iter().all(|segment| is_on_lattice(&segment.loss))

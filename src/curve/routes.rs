@@ -27,9 +27,12 @@ const LEVEL_STEP: f64 = 24.0;
 /// How much farther out losses are truncated for inversion of the runs with a large loss: an edge in the far losses would hardly let the
 /// transform of the runs decay that have some.
 const FARTHER: [f64; 2] = [24.0, 48.0];
+/// So far out next to nothing is truncated.
+const WHOLE: f64 = 1e4;
 /// The forms that are tried at each level, and how much farther out losses are truncated for them.
-const ATTEMPTS: [(Form, f64); 5] = [
+const ATTEMPTS: [(Form, f64); 6] = [
     (Form::Inversion, 0.0),
+    (Form::Inversion, WHOLE),
     (Form::SplitInversion, FARTHER[0]),
     (Form::SplitInversion, FARTHER[1]),
     (Form::LongInversion, 0.0),
@@ -133,7 +136,10 @@ fn known_answer(sum: &mut LossSum, epsilon: f64, accuracy: &Accuracy) -> Enclosu
         return Enclosure::TRIVIAL;
     };
     let mut known = Enclosure::TRIVIAL;
-    for (_, farther) in &ATTEMPTS[..2] {
+    for farther in [0.0, FARTHER[0], WHOLE] {
+        if farther == WHOLE && !sum.is_better_whole() {
+            break;
+        }
         let truncated = sum.truncated(threshold + accuracy.log_fraction() - farther);
         known = known.meet(truncated.known(epsilon));
         if accuracy.is_met(known) {
@@ -156,6 +162,9 @@ fn by_attempts(sum: &mut LossSum, epsilon: f64, accuracy: &Accuracy, bounds: Enc
         for (form, farther) in ATTEMPTS {
             // The transform of a lattice never decays, and its grid is exact.
             if form != Form::Grid && (sum.is_on_lattice() || !sum.has_transform()) {
+                continue;
+            }
+            if farther == WHOLE && !sum.is_better_whole() {
                 continue;
             }
             let is_exhausted = sum.is_exhausted();
@@ -269,7 +278,7 @@ impl Route {
         match self {
             Self::OneStep | Self::Renyi => None,
             Self::Inversion => Some((Form::LongInversion, 0.0)),
-            Self::SplitInversion => Some(ATTEMPTS[1]),
+            Self::SplitInversion => Some((Form::SplitInversion, FARTHER[0])),
             Self::Grid => Some((Form::Grid, 0.0)),
         }
     }

@@ -70,6 +70,10 @@ impl PrivacyLoss for IndependentSum {
         self.parts.iter().any(|part| part.has_jumps())
     }
 
+    fn is_better_whole(&self) -> bool {
+        self.parts.iter().any(|part| part.is_better_whole())
+    }
+
     fn has_transform(&self) -> bool {
         self.parts.iter().all(|part| part.has_transform())
     }

@@ -71,6 +71,11 @@ pub trait PrivacyLoss: Debug + Send + Sync {
         true
     }
 
+    /// Whether the law may be inverted as it is where it cannot be without the outputs that a truncation leaves out.
+    fn is_better_whole(&self) -> bool {
+        false
+    }
+
     /// Whether the density of the loss jumps, so that its transform falls like 1/y only and a few steps are left to grids.
     fn has_jumps(&self) -> bool {
         false

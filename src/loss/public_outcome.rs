@@ -165,6 +165,10 @@ impl PrivacyLoss for PublicOutcomeLoss {
         self.parts.iter().any(|(_, part)| part.has_jumps())
     }
 
+    fn is_better_whole(&self) -> bool {
+        self.parts.iter().any(|(_, part)| part.is_better_whole())
+    }
+
     fn has_transform(&self) -> bool {
         self.parts.iter().all(|(_, part)| part.has_transform())
     }

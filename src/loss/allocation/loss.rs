@@ -189,6 +189,12 @@ impl PrivacyLoss for Allocation {
         Box::new(TiltedWhole::new(law, w, inner, self.whole_moments(c)))
     }
 
+    /// Where there is much noise and some batches are not released, the transform without large outputs is known to fall too slowly, and no
+    /// outputs are large.
+    fn is_better_whole(&self) -> bool {
+        self.direction == Direction::Remove && self.bins.still > 0.0
+    }
+
     /// Bounds that are narrow where noise is so little that one batch stands out.
     fn one_step(&self, epsilon: f64, _width: f64, _effort: &mut Effort) -> Enclosure {
         if self.kept.is_some() {
