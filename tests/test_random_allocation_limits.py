@@ -110,8 +110,8 @@ def test_the_curve_is_monotone_in_every_argument():
     [(6.541, 101, 52, 0.0259), (11.458, 14, 11, 0.08), (6.206, 107, 19, 0.02), (8.0, 40, 13, 0.02)],
 )
 def test_parts_of_epochs_with_much_noise_are_powers_of_one_batch(noise, batches, steps, epsilon):
-    # The likelihood ratios of the batches that are released on a fine grid: their law is smooth, so that sums are
-    # as accurate as the spacing is fine for the kink of what is integrated.
+    # The likelihood ratios of the batches that are released on a fine grid: their law is smooth, so that sums
+    # are as accurate as the spacing is fine for the kink of what is integrated.
     length, spacing = 2**19, 4e-4
     ratio = spacing * np.arange(1, length)
     log = (np.log(ratio) + 0.5 / noise**2) * noise
