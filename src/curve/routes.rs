@@ -137,7 +137,7 @@ fn known_answer(sum: &mut LossSum, epsilon: f64, accuracy: &Accuracy) -> Enclosu
     };
     let mut known = Enclosure::TRIVIAL;
     for farther in [0.0, FARTHER[0], WHOLE] {
-        if farther == WHOLE && !sum.is_better_whole() {
+        if farther >= WHOLE && !sum.is_better_whole() {
             break;
         }
         let truncated = sum.truncated(threshold + accuracy.log_fraction() - farther);
@@ -164,7 +164,7 @@ fn by_attempts(sum: &mut LossSum, epsilon: f64, accuracy: &Accuracy, bounds: Enc
             if form != Form::Grid && (sum.is_on_lattice() || !sum.has_transform()) {
                 continue;
             }
-            if farther == WHOLE && !sum.is_better_whole() {
+            if farther >= WHOLE && !sum.is_better_whole() {
                 continue;
             }
             let is_exhausted = sum.is_exhausted();

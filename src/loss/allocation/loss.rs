@@ -189,10 +189,10 @@ impl PrivacyLoss for Allocation {
         Box::new(TiltedWhole::new(law, w, inner, self.whole_moments(c)))
     }
 
-    /// Where there is much noise, the transform without large outputs is known to fall too slowly if some batches are not released, and no
-    /// outputs are large.
+    /// Where there is much noise and some batches are not released, the transform without large outputs is known to fall too slowly, and no
+    /// outputs are large. Tried for all epochs, it takes what the table of a chain of records may cost.
     fn is_better_whole(&self) -> bool {
-        self.direction == Direction::Remove
+        self.direction == Direction::Remove && self.bins.still > 0.0
     }
 
     /// Bounds that are narrow where noise is so little that one batch stands out.

@@ -128,7 +128,7 @@ impl Mellin {
         self.tables.spacings
     }
 
-    /// Upper bounds on log ψ_n at coarse steps.
+    /// Upper bounds on log ψ_n next to coarse steps, all of which are off by [`Points::offset`]: users have room for that.
     fn upper_values(&mut self, order: usize, range: (i64, i64)) -> Option<Vec<f64>> {
         let values = self.values(order, self.coarse, range)?;
         let upper: Vec<f64> = values.iter().map(|(log, error)| log + error.ln_1p()).collect();

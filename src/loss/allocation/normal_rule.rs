@@ -13,7 +13,7 @@
 
 use crate::loss::allocation::places::Places;
 use realfft::num_complex::{Complex64, ComplexFloat};
-use std::f64::consts::TAU;
+use std::f64::consts::{FRAC_PI_2, TAU};
 use std::ops::{Add, Div, Mul};
 
 /// Distances a of the lines that bound the error of the rule, over the width of the terms: the one with the widest spacing is taken.
@@ -58,7 +58,8 @@ impl Points {
         }
     }
 
-    /// A bound on the common error of all points: the residue is a product and a sum. That of u itself is a rounding of the unit.
+    /// A bound on the common error of all points: that of the logarithm of t, and of a product and a sum. What each u adds is a rounding of the
+    /// unit.
     pub(crate) fn offset(log_total: f64) -> f64 {
         2.0 * f64::EPSILON * log_total.abs()
     }
@@ -108,6 +109,8 @@ pub(super) struct Rule {
     pub(super) phase: (f64, f64),
     /// For both lines: log of e^{b²/2 − 2πa/h}/(1 − e^{−2πa/h}), and cos(θ − √vb).
     lines: [(f64, f64); 2],
+    /// Whether both phases are within a right angle, so that |e^{−ςY}| ≤ 1 between the lines.
+    has_admissible_lines: bool,
     /// log(h/√2π) + β²/2.
     pub(super) log_weight: f64,
     /// The number of the first node, in units of the spacing.
@@ -129,7 +132,7 @@ pub(super) struct Node {
 }
 
 /// |ς|Y at one place, and its relative rounding but for that of the node, in units of the machine's: of the product of the place and the
-/// step, which is a quotient, of two sums and of an exponential.
+/// step, which is a quotient, of two sums, of an exponential, and of the phase that it is multiplied with.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Product {
     pub(super) x: f64,
@@ -234,7 +237,7 @@ impl Rule {
                 y: (log - 0.5 * variance).exp(),
                 half_square,
                 turned: Complex64::from_polar(1.0, turn),
-                roundings: 1.5 * half_square + 0.5 * turn.abs(),
+                roundings: 1.5 * half_square + turn.abs(),
                 y_slack: 4.0 * log.abs(),
             }
         };
@@ -247,6 +250,9 @@ impl Rule {
             beta,
             phase: (phase.cos(), phase.sin()),
             lines: [of(beta - line), of(beta + line)],
+            has_admissible_lines: [beta - line, beta + line]
+                .iter()
+                .all(|b| (angle - root * b).abs() < FRAC_PI_2),
             log_weight: (spacing / TAU.sqrt()).ln() + 0.5 * beta * beta,
             first,
             nodes: (first..=last).map(node).collect(),
@@ -300,7 +306,7 @@ impl Rule {
         let log = place as f64 * self.lattice.step;
         Product {
             x: (log + self.points.residue - 0.5 * self.variance).exp(),
-            slack: 3.5 * log.abs() + self.points.residue.abs() + self.variance + 3.0,
+            slack: 3.5 * log.abs() + self.points.residue.abs() + self.variance + 5.0,
         }
     }
 
@@ -317,8 +323,12 @@ impl Rule {
         found
     }
 
-    /// log of a bound on the error that the spacing leaves, where the integrand on a line has the modulus of e^{−xY} times e^`more`.
+    /// log of a bound on the error that the spacing leaves, where e^`log_integral` bounds the integral on the line whose phase has that cosine;
+    /// infinite where the phase of a line is beyond a right angle.
     pub(super) fn log_spacing_error(&self, log_integral: impl Fn(f64) -> f64) -> f64 {
+        if !self.has_admissible_lines {
+            return f64::INFINITY;
+        }
         let [first, second] = self.lines.map(|(log, cosine)| log + log_integral(cosine));
         first.max(second) + std::f64::consts::LN_2
     }

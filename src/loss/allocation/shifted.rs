@@ -150,7 +150,8 @@ pub(crate) fn node(bins: &Bins, tables: &mut [LogTable], order: Order, place: i6
     Node {
         log_scale: exponent.re + log_factorial - shift,
         value: value * Complex64::from_polar(1.0, exponent.im),
-        error: 1.01 * part.count * in_terms + bounds[n] * roundings + value.norm() * outer.exp_m1(),
+        error: (1.01 * part.count * in_terms + bounds[n] * roundings) * outer.exp()
+            + value.norm() * outer.exp_m1(),
     }
 }
 
@@ -170,7 +171,8 @@ impl Coefficients {
         let all = |powers: Vec<f64>| if still == 0.0 { powers } else { product(&outer, &powers) };
         if self.is_real {
             let powers = all(power(&self.moduli, count));
-            // Each of the at most k factors in a term of the k-th coefficient is off by no more than the worst.
+            // Each of the at most k factors in a term of the k-th coefficient is off by no more than the worst. One that is below all numbers has
+            // neither a value nor an error: what it would add is below e^{−700} of the rest.
             let worst = (1..=n).map(|k| self.errors[k] / self.moduli[k]).fold(0.0, f64::max);
             let bounds = (0..=n).map(|k| powers[k] * (1.0 + worst).powi(k as i32)).collect();
             return (Complex64::from(powers[n]), bounds);

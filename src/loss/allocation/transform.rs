@@ -4,7 +4,7 @@
 //! E[Y^k e^{−ςY}] = e^{k(k−1)v/2}·L(e^{kv}ς), with e^{kv}ς on the same ray.
 //!
 //! L is a sum over the nodes of a [`Rule`]. For |ς| ≤ 1 the sum is that of e^{−ςY} − 1 + ςY, whose expectation is L(ς) − 1 + ς: then log L
-//! has an error in proportion to |ς|. It is at most |ςY|²/2, on the lines too, as Re ςY is not negative there.
+//! has an error in proportion to |ς|. It is at most |ςY|²/2 and 2|ςY|, on the lines too, as Re ςY is not negative there.
 
 use crate::loss::allocation::excess::excess_at;
 use crate::loss::allocation::normal_rule::{Node, Points, Product, Rule, geometric, log_suppressed};
@@ -231,26 +231,25 @@ impl Centred {
             let x = term.product.x;
             sum += node.turned * term.value * weight;
             sizes += weight * (term.value.re.abs() + term.value.im.abs()) * (node.roundings + 4.0);
-            // |e^{−z} − 1| ≤ |z|, so that a rounding of Y by y_slack moves the term by at most as much of x².
-            errors += weight * (term.error + node.y_slack * x * x);
-            last = [last[1], weight * x * x];
+            // |e^{−z} − 1| ≤ min(|z|, 2), so that a rounding of Y moves the term by at most as much of that times x.
+            errors += weight * (term.error + node.y_slack * x * x.min(2.0));
+            last = [last[1], weight * (x * x).min(4.0 * x)];
             if i == 1 {
                 ends += geometric(last[1], last[0]);
             }
         }
         ends += geometric(last[0], last[1]);
-        let of_base = 0.5 * size * size * variance.exp();
+        let of_base = (0.5 * size * size * variance.exp()).min(2.0 * size);
         let additions = 1.0 + 0.125 * self.rule.nodes.len() as f64;
         let rounding = f64::EPSILON * (additions * sizes + errors);
-        let of_line = |cosine: f64| if cosine < 0.0 { f64::INFINITY } else { 0.0 };
-        let error = common * (rounding + 0.5 * ends) + of_base * self.rule.log_spacing_error(of_line).exp();
+        let error = common * (rounding + 0.5 * ends) + of_base * self.rule.log_spacing_error(|_| 0.0).exp();
         let change = sum * common - s;
         let base = (change + 1.0).norm();
         let relative = (error + f64::EPSILON * size) / base;
         if relative.is_nan() || relative > 0.5 {
             return LogTransform::UNKNOWN;
         }
-        // |ς·L'(ς)| ≤ |ς|, as E[Y] = 1.
+        // What is subtracted is off by `off` of itself.
         LogTransform::new(complex_ln_1p(change), 1.5 * (relative + off * size / base), size)
     }
 }
