@@ -45,6 +45,21 @@ fn the_error_of_the_spacing_is_bounded_and_attained() {
     assert!(off <= bound && bound < 1.1 * off, "{off} {bound}");
 }
 
+/// A line on which |e^{−ςY}| may be above 1 has no bound.
+#[test]
+fn lines_beyond_a_right_angle_have_no_bound() {
+    let points = Points::new(0.1, 0.0);
+    for (line, is_admissible) in [(1.0, true), (1.6, false), (4.0, false)] {
+        let choice = Choice {
+            beta: 0.0,
+            line,
+            spacing: 0.1,
+        };
+        let rule = Rule::new(points, (1.0, 0.0), &choice, (-9.0, 9.0));
+        assert_eq!(rule.log_spacing_error(|_| 0.0).is_finite(), is_admissible, "{line}");
+    }
+}
+
 /// What lies beyond the ends is below the geometric series, and half of it is not.
 #[test]
 fn terms_beyond_the_ends_are_bounded() {

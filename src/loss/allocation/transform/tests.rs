@@ -72,6 +72,19 @@ fn the_ways_to_compute_it_meet() {
     }
 }
 
+/// Differences of exponentials are at most 2, however large the likelihood ratios are.
+#[test]
+fn little_noise_costs_no_digits_of_small_points() {
+    for (v, angle) in [(8.0, 0.0), (16.0, 0.9), (25.0, 0.3)] {
+        let mut transform = transform_from(0.8, v, angle);
+        let found = transform.at(0);
+        assert!(found.error < 1e-11, "{v} {angle}: {found:?}");
+        let direct = Direct::new(transform.points, (v, angle), (-0.5, 0.5)).log_transform(0, 0.8, v);
+        let off = (found.value - direct.value).norm();
+        assert!(off <= found.error + direct.error, "{v} {angle}: {found:?} {direct:?}");
+    }
+}
+
 /// Products of kept weights and factors against terms that are computed from their exponents.
 #[test]
 fn products_of_kept_factors_are_the_terms() {
