@@ -110,8 +110,10 @@ def test_the_curve_is_monotone_in_every_argument():
     [(6.541, 101, 52, 0.0259), (11.458, 14, 11, 0.08), (6.206, 107, 19, 0.02), (8.0, 40, 13, 0.02)],
 )
 def test_parts_of_epochs_with_much_noise_are_powers_of_one_batch(noise, batches, steps, epsilon):
-    # The likelihood ratios of the batches that are released on a fine grid. Their law is smooth, so that sums
-    # err at the kink of what is integrated only, by the second term of Euler and Maclaurin's formula.
+    # The likelihood ratio of a run is the mean of those of all batches: log-normal if the batch is
+    # released, and 1 otherwise. The density of their sum is a power of that of one batch, by FFT on a fine
+    # grid. Delta is the integral of max(ratio - e^epsilon, 0), at whose kink alone the trapezoid rule errs:
+    # by the second term of Euler and Maclaurin's formula.
     length, spacing = 2**19, 4e-4
     ratio = spacing * np.arange(1, length)
     log = (np.log(ratio) + 0.5 / noise**2) * noise

@@ -27,7 +27,9 @@ const LEVEL_STEP: f64 = 24.0;
 /// How much farther out losses are truncated for inversion of the runs with a large loss: an edge in the far losses would hardly let the
 /// transform of the runs decay that have some.
 const FARTHER: [f64; 2] = [24.0, 48.0];
-/// So far out next to nothing is truncated.
+/// How much farther out losses are truncated that are better inverted as they are: they keep everything then, but for noise multipliers
+/// above 10 with thousands of batches. With everything kept there too, 5,000 of 10,000 batches with noise 20 had an ε 10 % wide after 9 s that is
+/// 2 % wide after 1 s.
 const WHOLE: f64 = 1e4;
 /// The forms that are tried at each level, and how much farther out losses are truncated for them.
 const ATTEMPTS: [(Form, f64); 6] = [

@@ -72,14 +72,14 @@ impl Points {
 
 /// Places log |ς|Y + v/2 = k·`step` + `residue` that points and nodes have in common.
 #[derive(Debug, Clone, Copy)]
-struct Lattice {
+struct CommonLattice {
     step: f64,
     /// Steps between two points and between two nodes.
     by_point: i64,
     by_node: i64,
 }
 
-impl Lattice {
+impl CommonLattice {
     /// With at most this distance of the nodes' √v·g.
     fn at_most(distance: f64, unit: f64) -> Self {
         if distance >= unit {
@@ -102,7 +102,7 @@ impl Lattice {
 #[derive(Debug)]
 pub(super) struct Rule {
     points: Points,
-    lattice: Lattice,
+    lattice: CommonLattice,
     variance: f64,
     beta: f64,
     /// cos and sin of the phase θ − √vβ of ςY.
@@ -115,12 +115,12 @@ pub(super) struct Rule {
     pub(super) log_weight: f64,
     /// The number of the first node, in units of the spacing.
     first: i64,
-    pub(super) nodes: Vec<Node>,
+    pub(super) nodes: Vec<RuleNode>,
 }
 
 /// A node.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Node {
+pub(super) struct RuleNode {
     pub(super) y: f64,
     /// g²/2.
     pub(super) half_square: f64,
@@ -219,7 +219,7 @@ impl Rule {
         (low, high): (f64, f64),
     ) -> Self {
         let root = variance.sqrt();
-        let lattice = Lattice::at_most(choice.spacing * root, points.unit);
+        let lattice = CommonLattice::at_most(choice.spacing * root, points.unit);
         let distance = lattice.by_node as f64 * lattice.step;
         let spacing = distance / root;
         let &Choice { beta, line, .. } = choice;
@@ -233,7 +233,7 @@ impl Rule {
         let node = |j: i64| {
             let (log, g) = (j as f64 * distance, j as f64 * spacing);
             let (half_square, turn) = (0.5 * g * g, g * beta);
-            Node {
+            RuleNode {
                 y: (log - 0.5 * variance).exp(),
                 half_square,
                 turned: Complex64::from_polar(1.0, turn),

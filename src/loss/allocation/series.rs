@@ -32,6 +32,7 @@ pub(crate) trait Coefficient:
 /// A series that can be multiplied.
 trait Series: Clone {
     fn product(&self, other: &Self) -> Self;
+    /// Each product of two different coefficients is computed once and doubled, which is exact.
     fn square(&self) -> Self;
 }
 
@@ -42,11 +43,11 @@ impl<T: Coefficient> Series for Vec<T> {
 
     fn square(&self) -> Self {
         let mut found = vec![T::from(0.0); self.len()];
-        for_squares(self.len(), |i| {
+        for i in 0..self.len().div_ceil(2) {
             let twice = self[i] + self[i];
             found[2 * i] = found[2 * i] + self[i] * self[i];
             add_multiple(&mut found[2 * i + 1..], twice, &self[i + 1..]);
-        });
+        }
         found
     }
 }
@@ -104,11 +105,11 @@ impl Series for Parts {
 
     fn square(&self) -> Self {
         let mut found = Self::zero(self.re.len());
-        for_squares(self.re.len(), |i| {
+        for i in 0..self.re.len().div_ceil(2) {
             let factor = self.at(i);
             found.add(2 * i, factor * factor);
             found.add_multiple(2 * i + 1, factor + factor, self, i + 1);
-        });
+        }
         found
     }
 }
@@ -142,15 +143,9 @@ fn multiples(length: usize, exponent: f64) -> Vec<f64> {
     (1..length).map(|i| i as f64 * exponent).collect()
 }
 
-/// The first of two coefficients whose product the square of a series has: each product of two different ones is computed once and
-/// doubled, which is exact.
-fn for_squares(length: usize, add: impl FnMut(usize)) {
-    (0..length.div_ceil(2)).for_each(add);
-}
-
 // Rows are arguments of functions of their own, so that compilers know that they do not overlap.
 
-/// Adds (iN − j)·a_i·p_j to each sum.
+/// One row of Miller's recurrence: adds (iN − j)·a_i·p_j to the i-th of these sums, i = 1, 2, …
 #[inline(never)]
 fn add_later<T: Coefficient>(sums: &mut [T], a: &[T], multiples: &[f64], (p, j): (T, f64)) {
     for ((sum, &a), multiple) in sums.iter_mut().zip(a).zip(multiples) {
@@ -158,7 +153,7 @@ fn add_later<T: Coefficient>(sums: &mut [T], a: &[T], multiples: &[f64], (p, j):
     }
 }
 
-/// The same for complex coefficients.
+/// One row of Miller's recurrence where a_i, p_j and the sums are complex, given by their real and imaginary parts.
 #[inline(never)]
 fn add_later_parts(
     (reals, imaginaries): (&mut [f64], &mut [f64]),
@@ -175,6 +170,7 @@ fn add_later_parts(
     }
 }
 
+/// Adds a multiple of each coefficient to a sum.
 #[inline(never)]
 fn add_multiple<T: Coefficient>(sums: &mut [T], factor: T, others: &[T]) {
     for (sum, &other) in sums.iter_mut().zip(others) {
@@ -182,6 +178,7 @@ fn add_multiple<T: Coefficient>(sums: &mut [T], factor: T, others: &[T]) {
     }
 }
 
+/// Adds multiples of two coefficients to each sum: of real and imaginary parts, for a complex factor.
 #[inline(never)]
 fn add_two_multiples(sums: &mut [f64], first: (f64, &[f64]), second: (f64, &[f64])) {
     for ((sum, one), two) in sums.iter_mut().zip(first.1).zip(second.1) {

@@ -201,6 +201,31 @@ mod tests {
     use crate::loss::allocation::kernel::Ray;
     use crate::loss::allocation::spacings::Spacings;
 
+    /// One coefficient, 1 + ax: that of x^k of its power is C(N, k)·a^k, and all of its k factors are off by the same. Coefficients that are 0
+    /// have no error.
+    #[test]
+    fn bounds_on_real_powers_are_attained() {
+        let (a, error, count) = (0.3, 1e-3, 40.0);
+        let mut coefficients = Coefficients {
+            is_real: true,
+            values: vec![
+                Complex64::from(1.0),
+                Complex64::from(a),
+                Complex64::from(0.0),
+                Complex64::from(0.0),
+            ],
+            moduli: vec![1.0, a, 0.0, 0.0],
+            errors: [0.0; MAX_ORDER + 1],
+        };
+        coefficients.errors[1] = error;
+        let (value, bounds) = coefficients.power(count, 0.0);
+        let largest = power(&[1.0, a + error, 0.0, 0.0], count);
+        assert!((value.re - power(&coefficients.moduli, count)[3]).abs() < 1e-12 * value.re);
+        for (bound, exact) in bounds.iter().zip(&largest) {
+            assert!((bound / exact - 1.0).abs() < 1e-12, "{bound} {exact}");
+        }
+    }
+
     /// Against sums over one set of nodes for all derivatives, which share nothing with shifts but the normal law.
     #[test]
     fn derivatives_are_shifts() {

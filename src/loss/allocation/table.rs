@@ -16,7 +16,7 @@ const RULE_LENGTH: f64 = 2.0;
 pub(crate) struct Tables {
     /// By order, unit and angle.
     tables: FxHashMap<(usize, u64, u64), Table>,
-    /// log L of each part, by spacing and angle.
+    /// log L of each part, by unit and angle.
     logs: FxHashMap<(u64, u64), Vec<LogTable>>,
     pub(crate) spacings: Spacings,
 }

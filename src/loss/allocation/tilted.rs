@@ -175,7 +175,7 @@ impl TransformLine<'_> {
         let value = sum * Complex64::from_polar(scale, phase);
         let slack = f64::EPSILON
             * (roundings + 4.0 * (power * angle).abs() + 4.0 * gamma.im.abs() + 4.0 * (base.abs() + angle * y));
-        // 4 of the phases, and one of u itself.
+        // Roundings in proportion to |u|: four of phases y·u, and that of u itself, which is in y·u and in p·u.
         let of_places = f64::EPSILON * (5.0 * y + power) * sums.turned;
         let offset = (power + y) * Points::offset(self.log_total);
         let whole = (ln_gamma(Complex64::new(power, 0.0)).0.re - gamma.re + power * nodes.shift - angle * y).exp();

@@ -7,7 +7,7 @@
 //! has an error in proportion to |ς|. It is at most |ςY|²/2 and 2|ςY|, on the lines too, as Re ςY is not negative there.
 
 use crate::loss::allocation::excess::excess_at;
-use crate::loss::allocation::normal_rule::{Node, Points, Product, Rule, geometric, log_suppressed};
+use crate::loss::allocation::normal_rule::{Points, Product, Rule, RuleNode, geometric, log_suppressed};
 use crate::loss::allocation::places::Places;
 use crate::special::log_space::complex_ln_1p;
 use realfft::num_complex::Complex64;
@@ -67,7 +67,7 @@ struct Centred {
 /// e^{−ςY} − 1 + ςY, and its error in units of the machine's but for that of the node.
 #[derive(Debug, Clone, Copy)]
 struct Term {
-    product: Product,
+    x: f64,
     value: Complex64,
     error: f64,
 }
@@ -116,7 +116,7 @@ impl Direct {
         let (.., top) = rule.range(size);
         let node = &rule.nodes[top];
         let references = (node.half_square, size * node.y * rule.phase.0);
-        let roundings = |node: &Node| node.roundings + 0.5 * (references.0 - node.half_square).abs();
+        let roundings = |node: &RuleNode| node.roundings + 0.5 * (references.0 - node.half_square).abs();
         let weights = rule.weights(references.0).into_iter();
         Self {
             weights: weights.zip(rule.nodes.iter().map(roundings)).collect(),
@@ -212,10 +212,10 @@ impl Centred {
 
     fn term(&mut self, place: i64) -> Term {
         let Self { rule, terms, .. } = self;
-        rule.shared(terms, place, |product| {
-            let z = Complex64::new(rule.phase.0, rule.phase.1) * -product.x;
-            let (value, error) = excess_at(z, (product.slack + 2.0) * product.x);
-            Term { product, value, error }
+        rule.shared(terms, place, |Product { x, slack }| {
+            let z = Complex64::new(rule.phase.0, rule.phase.1) * -x;
+            let (value, error) = excess_at(z, (slack + 2.0) * x);
+            Term { x, value, error }
         })
     }
 
@@ -228,7 +228,7 @@ impl Centred {
         for i in 0..self.rule.nodes.len() {
             let term = self.term(self.rule.place(point, i));
             let (node, weight) = (&self.rule.nodes[i], self.weights[i]);
-            let x = term.product.x;
+            let x = term.x;
             sum += node.turned * term.value * weight;
             sizes += weight * (term.value.re.abs() + term.value.im.abs()) * (node.roundings + 4.0);
             // |e^{−z} − 1| ≤ min(|z|, 2), so that a rounding of Y moves the term by at most as much of that times x.

@@ -82,7 +82,7 @@ fn products_lie_on_a_lattice() {
             let slack = (found.slack + rule.nodes[index].y_slack) * f64::EPSILON;
             assert!((found.x / exact - 1.0).abs() <= slack, "{v} {point}: {found:?} {exact}");
         }
-        let lattice = Lattice::at_most(0.2 * v.sqrt(), unit);
+        let lattice = CommonLattice::at_most(0.2 * v.sqrt(), unit);
         let spacing = lattice.by_node as f64 * lattice.step;
         assert!(spacing <= 0.2 * v.sqrt() * (1.0 + 1e-15) && spacing > 0.1 * v.sqrt());
         assert!((lattice.by_point as f64 * lattice.step - unit).abs() <= 1e-15);
