@@ -283,7 +283,7 @@ impl CellOctave {
             let tilted = outputs.tilted(c, exponent);
             let scale = (moments[k] - reference).exp();
             let offset = (moments[k] - reference).exp_m1();
-            let changes = smooth_changes(&tilted, spacing, count);
+            let changes = smooth_changes(&tilted, spacing, count, 0.0);
             for (j, &Approx { value, error }) in changes[1..].iter().enumerate() {
                 values.real_and_imaginary[j][0][k] = offset + scale * value.re;
                 values.real_and_imaginary[j][1][k] = scale * value.im;

@@ -242,7 +242,7 @@ impl Octave {
         for (k, v) in nodes(self.octave).into_iter().enumerate() {
             let outputs = Outputs::for_line(self.rate, v, exponent, count as f64 * spacing);
             let tilted = outputs.tilted(c, exponent);
-            let changes = smooth_changes(&tilted, spacing, count);
+            let changes = smooth_changes(&tilted, spacing, count, 0.0);
             for (j, &Approx { value, error }) in changes[1..].iter().enumerate() {
                 let log = complex_ln_1p(value);
                 values.changes[j][0][k] = log.re;

@@ -249,7 +249,7 @@ impl TiltedLoss for TiltedAtoms {
     }
 
     fn changes(&self, spacing: f64, last: usize) -> Vec<Approx<Complex64>> {
-        smooth_changes(&self.0, spacing, last)
+        smooth_changes(&self.0, spacing, last, 0.0)
     }
 }
 

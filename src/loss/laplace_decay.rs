@@ -46,7 +46,7 @@ impl TiltedLoss for TiltedLaplace<'_> {
     }
 
     fn changes(&self, spacing: f64, last: usize) -> Vec<Approx<Complex64>> {
-        smooth_changes(&self.nodes, spacing, last)
+        smooth_changes(&self.nodes, spacing, last, 0.0)
     }
 }
 

@@ -1,7 +1,7 @@
 //! The characteristic function of a tilted smooth loss, and how it decays (`docs/theory/inversion.md`, Propositions 4 to 4d).
 
 use crate::approx::Approx;
-use crate::loss::characteristic_function::smooth_changes;
+use crate::loss::characteristic_function::{cost_of_frequency, smooth_changes};
 use crate::loss::continuation::{ImaginaryShift, NodeLaws};
 use crate::loss::joint::Joint;
 use crate::loss::nodes::Nodes;
@@ -158,7 +158,7 @@ impl TiltedLoss for TiltedSmoothLoss<'_> {
     }
 
     fn size(&self) -> usize {
-        self.nodes.losses.len()
+        cost_of_frequency(&self.nodes)
     }
 
     fn certify(&mut self, reach: f64) {
@@ -203,7 +203,7 @@ impl TiltedLoss for TiltedSmoothLoss<'_> {
     }
 
     fn changes(&self, spacing: f64, last: usize) -> Vec<Approx<Complex64>> {
-        smooth_changes(&self.nodes, spacing, last)
+        smooth_changes(&self.nodes, spacing, last, self.log_tolerance.exp())
     }
 
     fn forget_panels(&mut self) {

@@ -43,7 +43,7 @@ fn moments_of_complex_order_are_within_their_errors() {
             let nodes = loss.nodes(c, y, &[Path::REAL], log_tolerance);
             let wrong = (nodes.log_moment.value - log_moment).abs();
             assert!(wrong <= nodes.log_moment.error, "{named} {log_tolerance}: {nodes:?}");
-            let change = smooth_changes(&nodes, y, 1)[1];
+            let change = smooth_changes(&nodes, y, 1, 0.0)[1];
             let wrong = (1.0 + change.value - Complex64::new(real, imaginary)).norm();
             assert!(wrong <= change.error, "{named} {log_tolerance}: {wrong} {change:?}");
             // The search does not leave out much more than it may.
@@ -81,7 +81,7 @@ fn mass_that_is_left_out_at_losses_next_to_zero_is_counted() {
             let nodes = loss.nodes(c, 0.1875, &[Path::REAL], log_tolerance);
             let wrong = (nodes.log_moment.value - log_moment).abs();
             assert!(wrong <= nodes.log_moment.error, "{c} {log_tolerance}: {wrong}");
-            let change = smooth_changes(&nodes, 0.1875, 1)[1];
+            let change = smooth_changes(&nodes, 0.1875, 1, 0.0)[1];
             let scale = (log_moment - nodes.log_moment.value).exp();
             let exact = scale * Complex64::new(real, imaginary);
             let wrong = (1.0 + change.value - exact).norm();
@@ -134,7 +134,7 @@ fn beside_a_gate_no_mass_is_missing() {
         let exact = moment(0.0).re.ln();
         let wrong = (nodes.log_moment.value - exact).abs();
         assert!(wrong <= nodes.log_moment.error + 1e-9, "{log_tolerance}: {wrong}");
-        let change = smooth_changes(&nodes, y, 1)[1];
+        let change = smooth_changes(&nodes, y, 1, 0.0)[1];
         let wrong = (1.0 + change.value - moment(y) * (-nodes.log_moment.value).exp()).norm();
         assert!(wrong <= change.error + 1e-9, "{log_tolerance}: {wrong} {change:?}");
     }
