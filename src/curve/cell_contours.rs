@@ -4,7 +4,7 @@
 //! search. A contour that is chosen for the cell of an ε, and not for the ε itself, serves all of them: what was computed once is kept, as it
 //! would be computed again with the same bits.
 
-use crate::inversion::contour::Contour;
+use crate::inversion::contour::{Contour, Limits};
 use crate::inversion::contour_sum::ContourSum;
 use crate::inversion::segment::Segment;
 use crate::inversion::split::Suitability;
@@ -65,14 +65,14 @@ impl CellContours {
         self.lattice.cell_of_delta(segments, log_delta)
     }
 
-    /// The contour of a cell for relative errors of δ near e^`log_tolerance`, of at most `max_products` of nodes in x and y, which may depend
-    /// on what inversion of the runs with a large loss comes to.
+    /// The contour of a cell for relative errors of δ near e^`log_tolerance`, within `limits`, which may depend on what inversion of
+    /// the runs with a large loss comes to.
     pub(super) fn contour(
         &mut self,
         segments: &mut [Segment],
         cell: &Cell,
         log_tolerance: f64,
-        max_products: impl Fn(Suitability) -> f64,
+        limits: impl Fn(Suitability) -> Limits,
     ) -> CellInversion {
         let is_known = |known: &&CellContour| known.place == cell.place && known.log_tolerance == log_tolerance;
         if let Some(known) = self.contours.iter().find(is_known) {
@@ -86,7 +86,7 @@ impl CellContours {
             CellInversion::LeftToSplit
         } else {
             let tilt = Tilt::over(segments, cell, log_tolerance);
-            let contour = tilt.and_then(|tilt| Contour::new(segments, &tilt, max_products(suitability)));
+            let contour = tilt.and_then(|tilt| Contour::new(segments, &tilt, limits(suitability)));
             contour.map_or(CellInversion::TooLong, |contour| {
                 CellInversion::Contour(Arc::new(ContourSum::from(contour)))
             })
@@ -123,7 +123,7 @@ mod tests {
     ) -> (Cell, Arc<ContourSum>) {
         let mut segments = run.segments();
         let cell = cells.cell(&mut segments, epsilon).unwrap();
-        match cells.contour(&mut segments, &cell, log_tolerance, |_| 1e7) {
+        match cells.contour(&mut segments, &cell, log_tolerance, |_| Limits::of_products(1e7)) {
             CellInversion::Contour(contour) => (cell, contour),
             other => panic!("{other:?}"),
         }

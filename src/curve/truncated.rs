@@ -15,7 +15,7 @@ use crate::curve::starting_point;
 use crate::grid::composition::{Grid, Plan};
 use crate::interval::Enclosure;
 use crate::inversion::chernoff::MomentBound;
-use crate::inversion::contour::Contour;
+use crate::inversion::contour::{Contour, Limits};
 use crate::inversion::contour_sum::ContourSum;
 use crate::inversion::segment::{Segment, Total, kinds};
 use crate::inversion::split::Suitability;
@@ -65,6 +65,9 @@ const MAX_PRODUCTS: f64 = 2e7;
 /// 96 slowest of 1,700 random runs the slowest takes less than half as long as with 2·10⁷, and all together a quarter less. With 10⁶ some
 /// take half as long or less, and one, whose alternative misses the width that is asked for, five times as long.
 const MAX_PRODUCTS_OF_ALTERNATIVE: f64 = 2e6;
+/// The same for errors that rounding may not allow. Of 6,000 random runs some take up to eight times as long with 2·10⁶, as their contours miss
+/// the width that is asked for, and some up to eighty times as long with none, as inversion of the runs with a large loss takes half a second.
+const MAX_PRODUCTS_OF_SMALL_ERRORS: f64 = 5e5;
 /// [`MAX_PRODUCTS`] of inversions that take many points.
 const MAX_LONG_PRODUCTS: f64 = 1.5e8;
 /// Number of different steps for which the products that an inversion may cost double.
@@ -84,14 +87,21 @@ pub(crate) enum Form {
 }
 
 impl Form {
-    /// Products of nodes in x and y that an inversion of this many segments may cost.
-    fn max_products(self, suitability: Suitability, segments: usize) -> f64 {
+    /// What an inversion of this many segments may cost.
+    fn limits(self, suitability: Suitability, segments: usize) -> Limits {
         let one = match self {
-            Self::Inversion if suitability == Suitability::Alternative => MAX_PRODUCTS_OF_ALTERNATIVE,
-            Self::Inversion => MAX_PRODUCTS,
-            _ => MAX_LONG_PRODUCTS,
+            Self::Inversion if suitability == Suitability::Alternative => Limits {
+                products: MAX_PRODUCTS_OF_ALTERNATIVE,
+                products_of_small_errors: MAX_PRODUCTS_OF_SMALL_ERRORS,
+            },
+            Self::Inversion => Limits::of_products(MAX_PRODUCTS),
+            _ => Limits::of_products(MAX_LONG_PRODUCTS),
         };
-        one * (1.0 + segments as f64 / SEGMENTS)
+        let factor = 1.0 + segments as f64 / SEGMENTS;
+        Limits {
+            products: factor * one.products,
+            products_of_small_errors: factor * one.products_of_small_errors,
+        }
     }
 }
 
@@ -241,12 +251,12 @@ impl Truncated {
             return self.evaluators.whole(bound);
         }
         let kinds = kinds(&self.segments);
-        let max_products = |suitability| Form::Inversion.max_products(suitability, kinds);
+        let limits = |suitability| Form::Inversion.limits(suitability, kinds);
         let mut log_tolerance = accuracy.cell_width.min(1.0).ln() - LOG_MARGIN;
         let mut found = bound;
         for _ in 0..MAX_CONTOURS {
             let segments = &mut self.segments;
-            match self.cells.contour(segments, cell, log_tolerance, max_products) {
+            match self.cells.contour(segments, cell, log_tolerance, limits) {
                 CellInversion::Contour(contour) => {
                     found = found.meet(self.evaluators.by_contour(&contour, epsilon));
                     self.evaluators.add_contour(contour);
@@ -312,8 +322,8 @@ impl Truncated {
                 if exhausted || failures.iter().any(|failed| (failed / c).ln().abs() < SAME_TILT) {
                     Enclosure::TRIVIAL
                 } else {
-                    let max_products = form.max_products(suitability, kinds(&self.segments));
-                    self.on_contours((form, max_products), c, epsilon, accuracy, known)
+                    let limits = form.limits(suitability, kinds(&self.segments));
+                    self.on_contours((form, limits), c, epsilon, accuracy, known)
                 }
             }
         };
@@ -326,18 +336,18 @@ impl Truncated {
         let found = match form {
             Form::Grid => self.on_grids(c, epsilon, &Accuracy::of_width(width), Enclosure::TRIVIAL),
             _ => {
-                let most = form.max_products(Suitability::Unsuited, kinds(&self.segments));
+                let most = form.limits(Suitability::Unsuited, kinds(&self.segments));
                 self.on_contours((form, most), c, epsilon, &Accuracy::of_width(width), Enclosure::TRIVIAL)
             }
         };
         Some(self.evaluators.whole(found))
     }
 
-    /// A contour for the accuracy that is asked for, and others if δ is smaller than the saddle point suggests, each of which may cost so many
-    /// products of nodes in x and y.
+    /// A contour for the accuracy that is asked for, and others if δ is smaller than the saddle point suggests, each of which has these
+    /// limits.
     fn on_contours(
         &mut self,
-        (form, max_products): (Form, f64),
+        (form, limits): (Form, Limits),
         c: f64,
         epsilon: f64,
         accuracy: &Accuracy,
@@ -360,11 +370,11 @@ impl Truncated {
                     c,
                     epsilon,
                     (log_tolerance, hint),
-                    max_products,
+                    limits.products,
                     &mut self.work,
                 ),
                 _ => Tilt::near(segments, c, epsilon, (log_tolerance, expected))
-                    .and_then(|tilt| Contour::new(segments, &tilt, max_products))
+                    .and_then(|tilt| Contour::new(segments, &tilt, limits))
                     .map(ContourSum::from),
             };
             let Some(contour) = contour.map(Arc::new) else {

@@ -40,14 +40,48 @@ const MAX_POINTS: f64 = 2e5;
 /// work that a search may take.
 const MOST_LEVEL: f64 = 40.0;
 
+/// Products of nodes in x and points in y that a contour may cost, or a few times as many where the points are few.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Limits {
+    /// For errors that rounding does not keep from being as small as is asked for.
+    pub(crate) products: f64,
+    /// For errors of e^−30 and less.
+    pub(crate) products_of_small_errors: f64,
+}
+
+/// Level from which on rounding may keep a contour from the width that is asked for.
+const SMALL_ERRORS: f64 = 30.0;
+
+impl Limits {
+    /// So many products in any case.
+    pub(crate) fn of_products(products: f64) -> Self {
+        Self {
+            products,
+            products_of_small_errors: products,
+        }
+    }
+
+    fn at(self, level: f64) -> f64 {
+        if level < SMALL_ERRORS {
+            self.products
+        } else {
+            self.products_of_small_errors
+        }
+    }
+}
+
 /// Points of a contour that are few: another route would hardly take fewer, so that nodes in x may be more.
 const FEW_POINTS: f64 = 2_000.0;
 /// How many times more products of nodes and points few points may take.
 const FEW_POINTS_ALLOWANCE: f64 = 4.0;
 
+/// Cost of a point beyond that of its sums over the nodes, in products of nodes and points: a logarithm, an exponential, and terms of δ at a few
+/// ε. Without it some runs had contours of a hundred thousand points, and took up to eight times as long.
+pub(super) const COST_OF_POINT: usize = 150;
+
 /// Points of a contour at most where there are that many nodes in x.
 fn max_points(most_products: f64, nodes: usize) -> f64 {
-    let points = most_products / nodes as f64;
+    let points = most_products / (nodes + COST_OF_POINT) as f64;
     points.max(FEW_POINTS.min(FEW_POINTS_ALLOWANCE * points))
 }
 
@@ -102,13 +136,14 @@ struct Part<'a> {
 }
 
 impl Contour {
-    /// The contour at a tilt, with errors of about e^−`level` of e^{A(c) − cε}; `None` where that would cost more than
-    /// `most_products` of nodes in x and y, or a few times as many where the points in y are few, or a step's loss has no analytic form.
-    pub(crate) fn new(segments: &mut [Segment], tilt: &Tilt, most_products: f64) -> Option<Self> {
+    /// The contour at a tilt, with errors of about e^−`level` of e^{A(c) − cε}; `None` where that is beyond the limits, or a step's loss has no
+    /// analytic form.
+    pub(crate) fn new(segments: &mut [Segment], tilt: &Tilt, limits: Limits) -> Option<Self> {
         let &Tilt { c, level, period, .. } = tilt;
         if level > MOST_LEVEL {
             return None;
         }
+        let most_products = limits.at(level);
         let spacing = 2.0 * PI / period;
 
         let quadrature = |segment: &Segment, count: usize| -level - segment.steps.ln() - (count as f64).ln() - 1.0;
@@ -173,7 +208,7 @@ impl Contour {
             below: tilt.below,
             above: tilt.above,
             left_out: line.left_out,
-            products: (line.size + 100) as u64 * last as u64,
+            products: (line.size + COST_OF_POINT) as u64 * last as u64,
         }
     }
 

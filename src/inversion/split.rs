@@ -31,7 +31,7 @@ mod tilted_step;
 
 use crate::approx::Approx;
 use crate::inversion::chernoff::MomentBound;
-use crate::inversion::contour::{Contour, Line, find_reach};
+use crate::inversion::contour::{COST_OF_POINT, Contour, Limits, Line, find_reach};
 use crate::inversion::contour_sum::ContourSum;
 use crate::inversion::saddle;
 use crate::inversion::segment::{Segment, Total};
@@ -199,7 +199,7 @@ fn small_losses(small: &mut [Segment], question: &Question) -> Option<Contour> {
     let c = saddle::for_epsilon(small, epsilon, None).filter(|&c| c > 0.0)?;
     let log_delta = saddle::log_delta_at(small, epsilon)?;
     let tilt = Tilt::near(small, c, epsilon, ((question.allowed - log_delta).min(0.0), None))?;
-    Contour::new(small, &tilt, question.most_products)
+    Contour::new(small, &tilt, Limits::of_products(question.most_products))
 }
 
 /// How inversion of the runs with a far step compares with that of all runs.
@@ -321,12 +321,17 @@ fn parts<'a>(segments: &'a mut [Segment], far: &'a mut [StepLoss], tilt: &Tilt) 
 fn reach(split: &mut [Split<'_>], tilt: &Tilt, most_products: f64) -> Option<(f64, f64)> {
     let spacing = 2.0 * PI / tilt.period;
     let far_spread = split.iter().map(Split::far_spread).fold(0.0, f64::max);
-    let size = split.iter().map(Split::size).sum::<usize>() as f64;
+    let size = cost_of_point(split) as f64;
     let start = 0.7 * (2.0 * tilt.level).sqrt() / far_spread;
     let reach = find_reach(start, spacing, most_products / size, tilt.level, |y, wanted| {
         decay(split, y, Some(wanted))
     })?;
     Some((reach, reach / spacing * size))
+}
+
+/// Cost of a point, in products of nodes in x and points in y: that of its sums over nodes, and of its two powers and their difference.
+fn cost_of_point(split: &[Split<'_>]) -> usize {
+    split.iter().map(|part| part.size() + 2 * COST_OF_POINT).sum()
 }
 
 /// The contour of parts at a tilt, up to `reach`.
@@ -343,7 +348,7 @@ fn contour(
     for part in &mut split {
         part.certify(last * spacing)?;
     }
-    let size: usize = split.iter().map(Split::size).sum();
+    let size = cost_of_point(&split);
     if last * size as f64 > 2.0 * most_products {
         return None;
     }

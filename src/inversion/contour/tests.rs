@@ -278,7 +278,7 @@ fn a_certified_contour_has_the_tail_of_a_gaussian_and_its_delta() {
         let mut segments = run.segments();
         let c = crate::inversion::saddle::for_epsilon(&mut segments, epsilon, None).unwrap();
         let tilt = Tilt::near(&mut segments, c, epsilon, (-14.0, None)).unwrap();
-        let contour = Contour::new(&mut segments, &tilt, 1e8).unwrap();
+        let contour = Contour::new(&mut segments, &tilt, Limits::of_products(1e8)).unwrap();
         // The bound on the modulus from the last point on is that modulus.
         let last = (contour.points.len() - 1) as f64 * contour.spacing;
         let bound = contour.tail * PI * last;

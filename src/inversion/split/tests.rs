@@ -134,7 +134,9 @@ fn runs_of_small_losses_have_a_contour_of_their_own() {
         let mut near_ones = segments(60.0);
         let c = saddle::for_epsilon(&mut near_ones, epsilon, None).unwrap();
         let tilt = Tilt::near(&mut near_ones, c, epsilon, (-16.0, None)).unwrap();
-        let of_all = Contour::new(&mut near_ones, &tilt, 1e9).unwrap().delta(epsilon);
+        let of_all = Contour::new(&mut near_ones, &tilt, Limits::of_products(1e9))
+            .unwrap()
+            .delta(epsilon);
 
         let mut all = segments(84.0);
         let c = saddle::for_epsilon(&mut all, epsilon, None).unwrap();
