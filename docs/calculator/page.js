@@ -217,7 +217,9 @@ function send() {
   page.waiting = null;
   page.shown = { run };
   page.sent = id;
-  page.worker.postMessage({ id: page.asked, fields: codesOf(run), delta: run.delta, compared: comparedWith(run) });
+  page.worker.postMessage({
+    id: page.asked, scheme: run.scheme, fields: codesOf(run), delta: run.delta, compared: comparedWith(run),
+  });
   if (!isBusy) return;
   setTimeout(() => {
     if (page.asked !== id || page.heard === id || !page.worker) return;

@@ -98,13 +98,12 @@ function codesOf(run, scheme = run.scheme, neighbours = run.neighbours) {
   return [run.noise, CODES[scheme], first, second, run.steps, run.group, CHOICES.neighbours.indexOf(neighbours)];
 }
 
-/** The run with which the scheme warning compares: shuffled batches, or Poisson sampling beside them. */
+/** The numbers of the run with which the scheme warning compares, shuffled batches or Poisson sampling beside them, or null. */
 function comparedWith(run) {
-  const isShuffled = run.scheme === "shuffled";
-  if (isShuffled) return { isShuffled, fields: codesOf({ ...run, rate: run.batch / run.records }, "poisson", "add_remove") };
+  if (run.scheme === "shuffled") return codesOf({ ...run, rate: run.batch / run.records }, "poisson", "add_remove");
   const isComparable = run.scheme === "poisson" && run.bySize && run.batch >= 1 && run.group <= run.records;
   const neighbours = run.neighbours === "replace" ? "replace" : "zero_out";
-  return { isShuffled, fields: isComparable ? codesOf(run, "shuffled", neighbours) : null };
+  return isComparable ? codesOf(run, "shuffled", neighbours) : null;
 }
 
 /** The part of a link that holds a run. */
