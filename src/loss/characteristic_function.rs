@@ -32,7 +32,8 @@ impl Law {
 
 /// Σ w (e^{ijhℓ} − 1) for every j = 0..=last and h = `spacing`, where rounding errors up to `tolerance` do not matter.
 ///
-/// The bound on those of a transform is about three times that of rotations; what they come to is far less for both.
+/// At low frequencies the bound on those of a transform is a few times that of rotations, and at the last ones, where a run of many steps has
+/// decayed, a hundred times; what they come to is far less for both. `tolerance` is compared with the bound at frequency 0.
 pub(crate) fn smooth_changes(nodes: &Nodes, spacing: f64, last: usize, tolerance: f64) -> Vec<Approx<Complex64>> {
     let (small, others) = by_size(nodes, small_losses::LARGEST / (spacing * last as f64));
     let products = others.losses.len() * last;
@@ -58,8 +59,8 @@ pub(crate) fn smooth_changes(nodes: &Nodes, spacing: f64, last: usize, tolerance
             );
             let rounding = of_others
                 + small_losses::ERROR * y * small.mean_size
-                // The angles have a relative error of at most three roundings.
-                + 2.0 * f64::EPSILON * y * nodes.mean_size
+                // Angles have at most three roundings, and the sines and cosines of all rotations that lead to y together three more of yℓ.
+                + 3.0 * f64::EPSILON * y * nodes.mean_size
                 + (nodes.weight_rounding.1 * y).min(2.0 * nodes.weight_rounding.0)
                 // With a mass μ at loss 0 the sum would be (Σ w e^{iyℓ} + μ)/(1 + μ) − 1.
                 + nodes.missing * size

@@ -2,7 +2,7 @@
 
 /// A running sum that carries along what each addition rounds off.
 ///
-/// The result is within 2u·|sum| + O(nu²)·Σ|terms| of the exact sum of n terms, u = 2⁻⁵³, where plain addition may be off by nu·Σ|terms|.
+/// The result is within 2u·|sum| + O(n²u²)·Σ|terms| of the exact sum of n terms, u = 2⁻⁵³, where plain addition may be off by nu·Σ|terms|.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct CompensatedSum {
     sum: f64,

@@ -11,7 +11,7 @@ use std::sync::Arc;
 /// Rounding error of a transform of length N in the 2-norm, relative, over log₂N + 2 (Higham 2002, Theorem 24.2).
 ///
 /// That is μ + γ₄(√2 + μ) for each of log₂N stages, with γ₄ = 4u, u = 2⁻⁵³ and weights right to μ = u: 7.4e-16. Weights are the cosine and
-/// sine of 2πk/N as an `f64`, which may be off by 7u, but transforms of powers of two multiply by one for two stages or more: with two
+/// sine of 2πk/N as an `f64`, which may be off by 7u, but transforms of powers of two multiply by one of them in two or more stages: with two
 /// sums and a product, which is right to √5·u, two stages have (2 + √5 + 7 + 1)u = 1.36e-15. The two further stages
 /// are those that make a real transform of a complex one of half the length. The bound holds for the worst signs of all roundings;
 /// transforms of random signs attain some three hundredths of it, which is what the test below finds.

@@ -15,9 +15,9 @@ const TERMS: usize = 24;
 
 /// Bound on the rounding error of the sum at y, over y·E|ℓ|.
 ///
-/// With x = y/y_last and L = 2/y_last, (2x)^p/p!·Σ w(ℓ/L)^p is off by at most (5.5p + 10)u of (2x)^p/p!·Σ w|ℓ/L|: 3p + 6 roundings are those of
+/// With x = y/y_last and L = 2/y_last, (2x)^p/p!·Σ w(ℓ/L)^p is off by at most (6.5p + 10)u of (2x)^p/p!·Σ w|ℓ/L|: 4p + 6 roundings are those of
 /// powers and of the sum, 2.5p + 4 those of Horner's rule in (2x)². As Σ w|ℓ/L|·2x = y·E|ℓ|, all terms together are off by at most
-/// (5.5e² + 5(e² − 1))u = 73u of it.
+/// (6.5e² + 5(e² − 1))u = 80u of it.
 pub(super) const ERROR: f64 = 40.0 * f64::EPSILON;
 
 /// Frequencies whose polynomials are evaluated side by side.
