@@ -110,10 +110,12 @@ def test_the_curve_is_monotone_in_every_argument():
     [(6.541, 101, 52, 0.0259), (11.458, 14, 11, 0.08), (6.206, 107, 19, 0.02), (8.0, 40, 13, 0.02)],
 )
 def test_parts_of_epochs_with_much_noise_are_powers_of_one_batch(noise, batches, steps, epsilon):
-    # The likelihood ratio of a run is the mean of those of all batches: log-normal if the batch is
-    # released, and 1 otherwise. The density of their sum is a power of that of one batch, by FFT on a fine
-    # grid. Delta is the integral of max(ratio - e^epsilon, 0), at whose kink alone the trapezoid rule errs:
-    # by the second term of Euler and Maclaurin's formula.
+    # The record is in one of the `batches` batches of an epoch, of which the first `steps` are released. The
+    # likelihood ratio of what is released is a mean over all batches: of a log-normal variable for each that
+    # is released, and of 1 for each other one. The density of the sum of the log-normal variables is
+    # computed by FFT on a fine grid, as a power of the transform of one. Delta is the expectation of
+    # max(ratio - e^epsilon, 0). Sums over the grid err at its kink only, by the second term of Euler and
+    # Maclaurin's formula.
     length, spacing = 2**19, 4e-4
     ratio = spacing * np.arange(1, length)
     log = (np.log(ratio) + 0.5 / noise**2) * noise

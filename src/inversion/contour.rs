@@ -43,9 +43,9 @@ const MOST_LEVEL: f64 = 40.0;
 /// Products of nodes in x and points in y that a contour may cost, or a few times as many where the points are few.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Limits {
-    /// For errors that rounding does not keep from being as small as is asked for.
+    /// Where the errors that are asked for are large enough for rounding not to matter.
     pub(crate) products: f64,
-    /// For errors of e^−30 and less.
+    /// For errors of e^−30 of e^{A(c) − cε} and less, which rounding may exceed.
     pub(crate) products_of_small_errors: f64,
 }
 

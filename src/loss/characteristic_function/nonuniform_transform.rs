@@ -38,14 +38,6 @@ const SPREADING_ERROR: f64 = 40.0 * f64::EPSILON;
 /// 2·Σ_{p ≠ 0} e^{−2π²s²(f + p)²} ≤ 1.04e-19, truncation 4·Σ_{k > REACH} e^{−(k − 1/2)²/2s²}/(s√2π) = 2.1e-19, for the node and for 0.
 const CUT_ERROR: f64 = 4e-19;
 
-/// The sums at frequencies 0 to `last`, with their errors.
-#[derive(Debug)]
-pub(super) struct Sums {
-    /// Σ w (e^{ijhℓ} − 1).
-    pub(super) values: Vec<Complex64>,
-    pub(super) error: SumError,
-}
-
 /// Bound on the errors of sums at all frequencies.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct SumError {
@@ -55,6 +47,25 @@ pub(super) struct SumError {
 }
 
 impl SumError {
+    /// That of [`sums`].
+    ///
+    /// A value of the transform is a sum over the points in which each has gone through log₂M stages and, because it is real, through two
+    /// more that double the errors of half as many points: on each path it has a relative error of at most twice `transform_error`.
+    pub(super) fn new(law: &Law, spacing: f64, last: usize) -> Self {
+        let points = points(last);
+        let scale = scale(spacing, points);
+        let (mut mean, mut mass) = (0.0, 0.0);
+        for (weight, loss) in law.weights.iter().zip(&law.losses) {
+            mean += weight.abs() * (scale * loss).abs().min(2.0);
+            mass += weight.abs();
+        }
+        let rounding = 2.0 * fourier::transform_error(points) + SPREADING_ERROR;
+        Self {
+            at_zero: rounding * mean + CUT_ERROR * mass,
+            points: points as f64,
+        }
+    }
+
     /// The bound at frequency j.
     pub(super) fn at(&self, j: usize) -> f64 {
         self.at_zero * log_factor(j as f64 / self.points).exp()
@@ -66,37 +77,33 @@ fn log_factor(f: f64) -> f64 {
     2.0 * (PI * DEVIATION * f).powi(2)
 }
 
-impl Sums {
-    /// The sums of a law; `None` where the transform refuses its length.
-    ///
-    /// A value of the transform is a sum over the points in which each has gone through log₂M stages and, because it is real, through two
-    /// more that double the errors of half as many points: on each path it has a relative error of at most twice `transform_error`.
-    pub(super) fn new(law: &Law, spacing: f64, last: usize) -> Option<Self> {
-        let points = (OVERSAMPLING * (last + 1)).next_power_of_two().max(FEWEST_POINTS);
-        let scale = spacing * points as f64 / (2.0 * PI);
-        let (mut mean, mut mass) = (0.0, 0.0);
-        let mut lattice = Lattice::new(points);
-        for (&weight, &loss) in law.weights.iter().zip(&law.losses) {
-            let t = scale * loss;
-            lattice.spread(weight, t);
-            mean += weight.abs() * t.abs().min(2.0);
-            mass += weight.abs();
-        }
-        let mut values = lattice.transform()?;
-        values.truncate(last + 1);
-        let at_zero = DEVIATION * (2.0 * PI).sqrt();
-        for (j, value) in values.iter_mut().enumerate() {
-            let factor = log_factor(j as f64 / points as f64).exp() / at_zero;
-            *value = value.conj() * factor;
-        }
-        values[0] = Complex64::default();
-        let rounding = 2.0 * fourier::transform_error(points) + SPREADING_ERROR;
-        let error = SumError {
-            at_zero: rounding * mean + CUT_ERROR * mass,
-            points: points as f64,
-        };
-        Some(Self { values, error })
+/// M: points of the lattice.
+fn points(last: usize) -> usize {
+    (OVERSAMPLING * (last + 1)).next_power_of_two().max(FEWEST_POINTS)
+}
+
+/// t over ℓ.
+fn scale(spacing: f64, points: usize) -> f64 {
+    spacing * points as f64 / (2.0 * PI)
+}
+
+/// Σ w (e^{ijhℓ} − 1) for every j = 0..=last; `None` where the transform refuses its length.
+pub(super) fn sums(law: &Law, spacing: f64, last: usize) -> Option<Vec<Complex64>> {
+    let points = points(last);
+    let scale = scale(spacing, points);
+    let mut lattice = Lattice::new(points);
+    for (&weight, &loss) in law.weights.iter().zip(&law.losses) {
+        lattice.spread(weight, scale * loss);
     }
+    let mut values = lattice.transform()?;
+    values.truncate(last + 1);
+    let at_zero = DEVIATION * (2.0 * PI).sqrt();
+    for (j, value) in values.iter_mut().enumerate() {
+        let factor = log_factor(j as f64 / points as f64).exp() / at_zero;
+        *value = value.conj() * factor;
+    }
+    values[0] = Complex64::default();
+    Some(values)
 }
 
 /// Weights on a lattice that is a circle, cut open: its last points are the first ones again.
@@ -218,12 +225,12 @@ mod tests {
             (&far, 1.0, 40_000),
         ] {
             let law = law_of(nodes);
-            let sums = Sums::new(&law, spacing, last).unwrap();
+            let (sums, error) = (sums(&law, spacing, last).unwrap(), SumError::new(&law, spacing, last));
             let mut worst = 0.0f64;
             for j in (0..=last).step_by(1 + last / 500) {
                 let y = j as f64 * spacing;
-                let off = (sums.values[j] - direct(nodes, spacing, j)).norm();
-                let bound = sums.error.at(j) + 2.0 * f64::EPSILON * y * law.mean_size;
+                let off = (sums[j] - direct(nodes, spacing, j)).norm();
+                let bound = error.at(j) + 2.0 * f64::EPSILON * y * law.mean_size;
                 worst = worst.max(off / bound);
             }
             assert!(worst <= 1.0, "{spacing} {last}: {worst}");

@@ -70,7 +70,7 @@ impl Terms {
         }
     }
 
-    /// Σ_k terms[k]·x^{2k}.
+    /// The polynomial Σ aₖ·x^{2k} with these terms aₖ.
     fn at(terms: &[f64; TERMS / 2], x: &[f64; LANES]) -> [f64; LANES] {
         let square = x.map(|x| x * x);
         let mut values = [0.0; LANES];
