@@ -132,11 +132,14 @@ impl SmoothLoss {
         let mut roots = Vec::new();
         for piece in 0..self.pieces().len() {
             let of = &self.pieces()[piece];
-            let reach = of.largest_shift() / of.noise_multiplier() * (2.0 + 2.0 * c.abs()) + MARGIN;
+            let sigma = of.noise_multiplier();
+            let reach = of.largest_shift() / sigma * (2.0 + 2.0 * c.abs()) + MARGIN;
             if reach > FARTHEST {
                 return None;
             }
-            let level = reach.log2().ceil() as i32;
+            // The panels of a piece that was cut far out on one side start there, and the other side counts from 0.
+            let start = (origin(of) / sigma).abs();
+            let level = (reach + start).log2().ceil() as i32;
             let root = |level, index| Address { piece, level, index };
             match (of.start.is_infinite(), of.end.is_infinite()) {
                 (false, false) => roots.push(root(0, 0)),

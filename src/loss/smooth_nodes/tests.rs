@@ -146,6 +146,24 @@ fn outputs_beyond_the_digits_of_a_number_are_not_searched() {
     assert!(nodes.error.is_infinite() && nodes.log_moment.error.is_infinite() && nodes.losses.is_empty());
 }
 
+/// A piece that is cut far out has panels from there on: they cover the outputs below 0 too.
+#[test]
+fn a_cut_far_out_leaves_nothing_out_on_the_other_side() {
+    for direction in [Direction::Remove, Direction::Add] {
+        let whole = loss(2, 5.34e-4, 18.0, direction).nodes(36.0, 0.0, &[Path::REAL], -33.0);
+        for sigmas in [10.0, 50.0, 58.0, 60.0] {
+            let mut cut = loss(2, 5.34e-4, 18.0, direction);
+            cut.pieces[0].end = 18.0 * sigmas;
+            let nodes = cut.nodes(36.0, 0.0, &[Path::REAL], -33.0);
+            let off = (nodes.log_moment.value - whole.log_moment.value).abs();
+            assert!(
+                off <= nodes.log_moment.error + whole.log_moment.error,
+                "{direction:?} {sigmas}: {off}"
+            );
+        }
+    }
+}
+
 /// Answers and their cost are the same whatever was asked before.
 #[test]
 fn earlier_questions_change_neither_answers_nor_costs() {
