@@ -48,10 +48,11 @@ impl Axis {
 
     /// The distance to which an end near `x` is located.
     pub(super) fn resolution(&self, x: f64) -> f64 {
+        let relative = RESOLUTION * self.tolerance;
         if self.whole {
-            (self.tolerance * x).floor().max(1.0)
+            (relative * x).floor().max(1.0)
         } else {
-            RESOLUTION * self.tolerance
+            relative
         }
     }
 
@@ -63,6 +64,12 @@ impl Axis {
     /// True if nothing is left to ask between `low` < `high`, which are judged.
     pub(super) fn is_closed(&self, low: f64, high: f64) -> bool {
         high - low <= if self.whole { 1.0 } else { self.resolution(low) }
+    }
+
+    /// The distance of two points on the logarithmic axis.
+    pub(super) fn distance(&self, a: f64, b: f64) -> f64 {
+        let coordinate = |x: f64| if self.whole { x.max(0.5).ln() } else { x };
+        (coordinate(a) - coordinate(b)).abs()
     }
 
     pub(super) fn is_wide(&self, low: f64, high: f64) -> bool {

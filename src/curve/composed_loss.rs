@@ -25,6 +25,8 @@ const SINGULAR_MARGIN: f64 = 1e-12;
 const WIDE: f64 = 1.1;
 /// Relative width of δ that routes which truncate are given to see how far out they must.
 const ROUGH_WIDTH: f64 = 1e-2;
+/// Relative width of an ε that is an estimate.
+const ROUGH_TOLERANCE: f64 = 1e-3;
 /// The starting point of a search where nothing is known of the answer.
 const UNKNOWN: StartingPoint = StartingPoint {
     epsilon: 1.0,
@@ -181,12 +183,19 @@ impl ComposedLoss {
         known.meet(self.noisy_delta(epsilon, accuracy))
     }
 
-    /// An estimate of log δ at ε, where δ is about e^`expected`; `None` where there is none.
-    pub(crate) fn rough_log_delta(&mut self, epsilon: f64, expected: f64) -> Option<f64> {
+    /// An estimate of ε at log δ; `None` where there is none.
+    pub(crate) fn estimate(&mut self, log_delta: f64) -> Option<StartingPoint> {
         if self.noiseless.is_some() || !self.singular.is_absent() {
             return None;
         }
-        self.losses.rough_log_delta(epsilon, expected)
+        if self.losses.has_closed_form() {
+            let found = self.epsilon_with_margin(log_delta, ROUGH_TOLERANCE, 0.0).ok()?;
+            return Some(StartingPoint {
+                epsilon: found.interval.upper,
+                slope: found.slope,
+            });
+        }
+        self.losses.starting_point(log_delta)
     }
 
     /// δ without the help of [`Noiseless`].

@@ -3,6 +3,7 @@
 use crate::curve::accuracy::{Accuracy, PointAccuracy};
 use crate::curve::answers::Answers;
 use crate::curve::composed_loss::ComposedLoss;
+use crate::curve::epsilon_search::StartingPoint;
 use crate::curve::group_chain::GroupChain;
 use crate::curve::pair_curve::{PairCurve, confirmed};
 use crate::curve::routes::Route;
@@ -172,10 +173,10 @@ impl Composition {
         ))
     }
 
-    /// An estimate of log δ at ε by the pairs alone, where δ is about e^`expected`: good to a tenth where losses are nearly Gaussian under the
-    /// tilt, or rare. `None` where there is none.
-    pub(super) fn rough_log_delta(&mut self, epsilon: f64, expected: f64) -> Option<f64> {
-        self.pairs.rough_log_delta(epsilon, expected)
+    /// An estimate of ε at log δ by the pairs alone: good to a per cent where losses are nearly Gaussian under the tilt, or rare. `None` where
+    /// there is none.
+    pub(super) fn estimate(&mut self, log_delta: f64) -> Option<StartingPoint> {
+        self.pairs.estimate(log_delta)
     }
 
     /// Which bound gives the upper end of [`Composition::delta`].

@@ -40,8 +40,6 @@ const LEVEL_MARGIN: f64 = 3.0;
 /// log δ where nothing is known of it, and levels of truncation that are tried for one cell.
 const TYPICAL_LOG_DELTA: f64 = -20.0;
 const TRUNCATIONS: usize = 4;
-/// Relative width to which δ of single steps is computed for an estimate.
-const STARTING_WIDTH: f64 = 1e-3;
 /// log of the factor by which truncated mass is below δ where a search for ε starts.
 const STARTING_LOG_FRACTION: f64 = 14.0;
 
@@ -281,26 +279,6 @@ impl LossSum {
         }
         self.truncated(log_delta - STARTING_LOG_FRACTION)
             .starting_point(log_delta)
-    }
-
-    /// An estimate of log δ at ε, where δ is about e^`expected`: by the δ of single steps where losses are rare, else by
-    /// noise that is added or by a saddle point.
-    pub(crate) fn rough_log_delta(&mut self, epsilon: f64, expected: f64) -> Option<f64> {
-        if self.segments.is_empty() {
-            return None;
-        }
-        if let Some(found) = self.closed_form(epsilon) {
-            return Some(found.log_upper);
-        }
-        if self.log_variation() < RARE {
-            return Some(single_step_bounds::log_sum_of_deltas(
-                &self.segments,
-                epsilon,
-                STARTING_WIDTH,
-            ));
-        }
-        self.truncated(expected - STARTING_LOG_FRACTION)
-            .rough_log_delta(epsilon)
     }
 
     /// An estimate of log δ at ε, which is at most `most`, where the saddle point alone tells little.

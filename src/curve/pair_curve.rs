@@ -29,6 +29,9 @@ const OVERSHOOT: f64 = 1.1;
 /// gained by an ε that large.
 const MAX_STEPS_OUT: usize = 24;
 
+/// Largest width of an enclosure of log δ with which another direction is compared.
+const COMPARABLE: f64 = 1.0;
+
 /// Different steps besides those of noise schedules for which merging the latter is worthwhile: each costs as much as a node of a schedule.
 const MAX_OTHERS: usize = 2_000;
 
@@ -164,8 +167,9 @@ impl PairCurve {
         let mut found = Enclosure::ZERO;
         for (i, loss) in self.losses.iter_mut().enumerate() {
             let mut known = Enclosure::TRIVIAL;
-            // Another direction counts only where its δ may be larger: often a bound shows that it is not.
-            if i > 0 && found.log_lower > f64::NEG_INFINITY {
+            // Another direction counts only where its δ may be larger: often a bound shows that it is not. What little may be known of the first,
+            // where a bound decides, is nothing to compare with.
+            if i > 0 && found.width() < COMPARABLE {
                 let bound = Accuracy::compared_with(found.log_lower, accuracy.width);
                 known = loss.delta_for(epsilon, &bound);
                 if known.log_upper <= found.log_lower && known.certified().is_ok() {
@@ -178,13 +182,16 @@ impl PairCurve {
         found
     }
 
-    /// An estimate of log δ at ε, where δ is about e^`expected`; `None` where there is none.
-    pub(super) fn rough_log_delta(&mut self, epsilon: f64, expected: f64) -> Option<f64> {
-        let mut largest = f64::NEG_INFINITY;
+    /// An estimate of ε at log δ < 0; `None` where there is none.
+    pub(super) fn estimate(&mut self, log_delta: f64) -> Option<StartingPoint> {
+        let mut largest: Option<StartingPoint> = None;
         for loss in &mut self.losses {
-            largest = largest.max(loss.rough_log_delta(epsilon, expected)?);
+            let found = loss.estimate(log_delta)?;
+            if largest.is_none_or(|known| found.epsilon > known.epsilon) {
+                largest = Some(found);
+            }
         }
-        Some(largest)
+        largest
     }
 
     /// δ at ε of every direction to a relative width, within a search.

@@ -65,6 +65,8 @@ impl Bracket {
 struct Judge {
     target: Target,
     epsilon_first: bool,
+    /// The run that met the target with the greatest privacy loss, and its point on the axis: it is likely to be the answer.
+    nearest: Option<(f64, Composition)>,
 }
 
 impl Judge {
@@ -74,12 +76,22 @@ impl Judge {
         Ok(Self {
             target,
             epsilon_first: false,
+            nearest: None,
         })
     }
 
-    /// Whether `run` meets the target, as far as that can be certified. Far in the tail the interval for δ may be wide
-    /// where that for ε is narrow, and the other way round, so that one question may decide what the other leaves open.
-    fn judge(&mut self, run: &mut Composition) -> Result<Judged> {
+    /// Whether the run at `x` meets the target, as far as that can be certified.
+    fn judge(&mut self, x: f64, mut run: Composition) -> Result<Judged> {
+        let judged = self.judged(&mut run)?;
+        if judged.verdict == Verdict::Meets && self.nearest.as_ref().is_none_or(|&(known, _)| x > known) {
+            self.nearest = Some((x, run));
+        }
+        Ok(judged)
+    }
+
+    /// The verdict of ε or δ. Far in the tail the interval for δ may be wide where that for ε is narrow, and the other way round, so that one
+    /// question may decide what the other leaves open.
+    fn judged(&mut self, run: &mut Composition) -> Result<Judged> {
         let first = self.ask(run, self.epsilon_first)?;
         if first.verdict != Verdict::Open {
             return Ok(first);
@@ -123,18 +135,30 @@ impl Judge {
         Ok(judged(excess(lower), excess(upper)))
     }
 
-    /// Where a search along an axis starts that would start at `default`: near the threshold, as far as estimates of δ tell.
-    fn start(&self, axis: &Axis, default: f64, mut run: impl FnMut(f64) -> Result<Composition>) -> Start {
-        let (epsilon, log_delta) = (self.target.epsilon, self.target.delta.ln());
-        near_root(axis, default, |x| {
-            let found = run(x).ok()?.rough_log_delta(epsilon, log_delta)?;
-            Some(found - log_delta)
-        })
+    /// Where a search along an axis starts that would start at `default`: near the threshold, as far as estimates of ε tell.
+    fn start(&mut self, axis: &Axis, default: f64, mut run: impl FnMut(f64) -> Result<Composition>) -> Start {
+        let Target { epsilon, delta, .. } = self.target;
+        if epsilon == 0.0 {
+            return default.into();
+        }
+        let found = near_root(axis, default, |x| {
+            let found = run(x).ok()?.estimate(delta.ln())?;
+            Some((found.epsilon.max(0.0) / epsilon).ln())
+        });
+        self.epsilon_first = found.slope.is_some();
+        found
     }
 
-    /// True if `run` may be the answer: its certified ε is at most the target, and so is its certified δ unless that is
+    /// True if the run at `x` may be the answer: its certified ε is at most the target, and so is its certified δ unless that is
     /// wider than the tolerance, so that only ε decides.
-    fn accepts(&self, run: &mut Composition) -> Result<bool> {
+    fn accepts(&mut self, x: f64, run: impl FnOnce() -> Result<Composition>) -> Result<bool> {
+        match self.nearest.take() {
+            Some((known, mut run)) if known == x => self.accepts_run(&mut run),
+            _ => self.accepts_run(&mut run()?),
+        }
+    }
+
+    fn accepts_run(&self, run: &mut Composition) -> Result<bool> {
         let Target {
             epsilon,
             delta,
@@ -186,19 +210,20 @@ pub fn noise_multiplier(step: &Step, steps: u64, adjacency: Adjacency, target: T
         step.mechanism = Mechanism::Gaussian { noise_multiplier };
         run_of(&step, steps, adjacency)
     };
-    if judge.accepts(&mut with(0.0)?)? {
+    if judge.accepts_run(&mut with(0.0)?)? {
         return Ok(Bracket::exact(0.0));
     }
     // Along −log σ, on which the privacy loss grows.
     let axis = Axis::continuous((-NOISE.1.ln(), -NOISE.0.ln()), target.tolerance);
     let value = |x: f64| (-x).exp();
+    let start = judge.start(&axis, 0.0, |x| with(value(x)));
     let found = threshold::search(
         &axis,
-        judge.start(&axis, 0.0, |x| with(value(x))),
+        start,
         None,
         &mut judge,
-        |judge, x| judge.judge(&mut with(value(x))?),
-        |judge, x| judge.accepts(&mut with(value(x))?),
+        |judge, x| judge.judge(x, with(value(x))?),
+        |judge, x| judge.accepts(x, || with(value(x))),
     )?;
     let Some(safe) = found.meets else {
         let nearest = with(NOISE.1)?.epsilon(target.delta, target.tolerance)?.upper;
@@ -227,17 +252,18 @@ pub fn sample_rate(step: &Step, steps: u64, adjacency: Adjacency, target: Target
         step.sampling = Sampling::Poisson { sample_rate };
         run_of(&step, steps, adjacency)
     };
-    if judge.accepts(&mut with(1.0)?)? {
+    if judge.accepts_run(&mut with(1.0)?)? {
         return Ok(Bracket::exact(1.0));
     }
     let axis = Axis::continuous((MIN_LOG_RATE, 0.0), target.tolerance);
+    let start = judge.start(&axis, -1.0, |x| with(x.exp()));
     let found = threshold::search(
         &axis,
-        judge.start(&axis, -1.0, |x| with(x.exp())),
+        start,
         None,
         &mut judge,
-        |judge, x| judge.judge(&mut with(x.exp())?),
-        |judge, x| judge.accepts(&mut with(x.exp())?),
+        |judge, x| judge.judge(x, with(x.exp())?),
+        |judge, x| judge.accepts(x, || with(x.exp())),
     )?;
     Ok(Bracket {
         // At rate 0 no record is in a batch, and there is no privacy loss.
@@ -256,13 +282,14 @@ pub fn steps(step: &Step, adjacency: Adjacency, target: Target) -> Result<Bracke
     // Without steps there is no privacy loss.
     let axis = Axis::whole((0, MAX_STEPS), target.tolerance);
     let with = |count: f64| run_of(step, count as u64, adjacency);
+    let start = judge.start(&axis, 1.0, with);
     let found = threshold::search(
         &axis,
-        judge.start(&axis, 1.0, with),
+        start,
         Some(0.0),
         &mut judge,
-        |judge, count| judge.judge(&mut with(count)?),
-        |judge, count| judge.accepts(&mut with(count)?),
+        |judge, count| judge.judge(count, with(count)?),
+        |judge, count| judge.accepts(count, || with(count)),
     )?;
     Ok(Bracket {
         safe: found.meets.unwrap_or(0.0),
@@ -293,13 +320,14 @@ pub fn group_size(step: &Step, steps: u64, adjacency: Adjacency, target: Target)
         Sampling::TruncatedPoisson { dataset_size, .. } => MAX_TRUNCATED_GROUP.min(dataset_size),
     };
     let axis = Axis::whole((1, largest), target.tolerance);
+    let start = judge.start(&axis, 1.0, with);
     let found = threshold::search(
         &axis,
-        judge.start(&axis, 1.0, with),
+        start,
         None,
         &mut judge,
-        |judge, size| judge.judge(&mut with(size)?),
-        |judge, size| judge.accepts(&mut with(size)?),
+        |judge, size| judge.judge(size, with(size)?),
+        |judge, size| judge.accepts(size, || with(size)),
     )?;
     let Some(safe) = found.meets else {
         let nearest = with(1.0)?.epsilon(target.delta, target.tolerance)?.upper;

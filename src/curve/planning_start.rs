@@ -1,19 +1,30 @@
-//! Where a search for an unknown of the equation starts: near the threshold, by estimates of δ that take a few moments each.
+//! Where a search for an unknown of the equation starts: near the threshold, by estimates of ε that take a few moments each.
 //!
 //! A certified verdict far from the threshold can take many times as long as one next to it: with little noise, or few steps, a run is hard.
 //! Saddle points say about where the threshold is, so that verdicts are asked for next to it only. Bad estimates cost time, but no accuracy.
+//!
+//! log ε is nearly a straight line over the logarithm of each unknown, which log δ is not, so that a few steps of the secant method suffice.
 
 use crate::curve::axis::Axis;
-use crate::special::root::{bracket_decreasing, solve_decreasing_between};
 
-/// Steps along the axis by which a bracket grows: one too small to go on with, the first (a factor of 2), and the largest.
-const STEPS: [f64; 3] = [0.05, 0.7, 6.0];
-/// The search ends where an estimate of log δ is as close to the target: verdicts next to it are needed in any case.
-const CLOSE: f64 = 0.05;
+/// The slope of log ε that is expected before it is measured: ε grows as the rate, as the square root of the number of steps, and as the
+/// inverse of the noise or faster.
+const FIRST_SLOPE: f64 = 1.0;
+/// The first step along the axis at most, and along that of whole numbers, and the growth of the limit from one step to the next.
+const FIRST_STEP: f64 = 2.0;
+const FIRST_WHOLE_STEP: f64 = 0.7;
+const GROWTH: f64 = 2.0;
+/// The least slope along the axis of whole numbers. Few steps have a smaller one, by which a search would come to many more steps than are
+/// needed: dealt batches with Laplace noise would take minutes.
+const LEAST_WHOLE_SLOPE: f64 = 0.5;
+/// The search ends where an estimate of log ε is as close to the target, with one more step that is not estimated.
+const CLOSE: f64 = 0.02;
 /// The search ends with a bracket this long on the logarithmic axis, whatever the estimates say.
 const SHORT: f64 = 1e-3;
-/// Values beyond this are cut for interpolation.
+/// Values beyond this are cut, and say only on which side the root is.
 const LARGEST: f64 = 30.0;
+/// Estimates at most.
+const ESTIMATES: usize = 40;
 
 /// Where a search starts.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -30,6 +41,45 @@ impl From<f64> for Start {
     }
 }
 
+/// The part of an axis in which the root is, and what was found last.
+struct Secant {
+    low: f64,
+    high: f64,
+    last: Option<(f64, f64)>,
+    slope: Option<f64>,
+    least_slope: f64,
+    longest: f64,
+}
+
+impl Secant {
+    /// The next point after `x`, where the excess is `found`.
+    fn next(&mut self, x: f64, found: f64) -> f64 {
+        if found > 0.0 {
+            self.high = x;
+        } else {
+            self.low = x;
+        }
+        let is_cut = |value: f64| value.abs() >= LARGEST;
+        let mut chord_says_little = is_cut(found);
+        if let Some((before, at_before)) = self.last.replace((x, found)) {
+            let slope = (found - at_before) / (x - before);
+            chord_says_little |= is_cut(at_before) || slope.is_nan() || slope <= 0.0;
+            if !chord_says_little {
+                self.slope = Some(slope);
+            }
+        }
+        let step = -found / self.slope.unwrap_or(FIRST_SLOPE).max(self.least_slope);
+        let next = x + step.clamp(-self.longest, self.longest);
+        self.longest *= GROWTH;
+        let is_bracketed = self.low.is_finite() && self.high.is_finite();
+        if is_bracketed && (chord_says_little || next < self.low || next > self.high) {
+            0.5 * (self.low + self.high)
+        } else {
+            next
+        }
+    }
+}
+
 /// A start near the root of `excess`, which grows along the axis and is `None` where nothing is known of it; `default` if none is found.
 pub(super) fn near_root(axis: &Axis, default: f64, mut excess: impl FnMut(f64) -> Option<f64>) -> Start {
     let coordinate = |x: f64| if axis.whole { x.max(1.0).ln() } else { x };
@@ -41,41 +91,33 @@ pub(super) fn near_root(axis: &Axis, default: f64, mut excess: impl FnMut(f64) -
         };
         x.clamp(axis.ends.0, axis.ends.1)
     };
-    // The roots of `special::root` are those of decreasing functions.
-    let mut last = [None::<(f64, f64)>; 2];
-    let mut value = |reversed: f64| {
-        let found = excess(point(-reversed))?.clamp(-LARGEST, LARGEST);
-        last = [last[1], Some((reversed, found))];
-        (!found.is_nan()).then_some(found)
+    let ends = (coordinate(axis.ends.0), coordinate(axis.ends.1));
+    let mut search = Secant {
+        low: f64::NEG_INFINITY,
+        high: f64::INFINITY,
+        last: None,
+        slope: None,
+        least_slope: if axis.whole { LEAST_WHOLE_SLOPE } else { 0.0 },
+        longest: if axis.whole { FIRST_WHOLE_STEP } else { FIRST_STEP },
     };
-    let first = -coordinate(default);
-    // Beyond an end `point` is the end itself, so that a step that is too long does not miss a root before it.
-    let limits = -coordinate(axis.ends.1) - STEPS[2]..=-coordinate(axis.ends.0) + STEPS[2];
-    let bracket = value(first).and_then(|at_first| {
-        if at_first.abs() <= CLOSE {
-            return None;
+    let mut x = coordinate(default);
+    for _ in 0..ESTIMATES {
+        // Whole numbers are asked for where they are.
+        let asked = coordinate(point(x));
+        let Some(found) = excess(point(x)).filter(|found| !found.is_nan()) else {
+            break;
+        };
+        let found = found.clamp(-LARGEST, LARGEST);
+        let next = search.next(asked, found).clamp(ends.0, ends.1);
+        if found.abs() <= CLOSE || search.high - search.low <= SHORT || point(next) == point(x) {
+            return Start {
+                x: point(next),
+                slope: search.slope,
+            };
         }
-        bracket_decreasing((first, at_first), STEPS, limits, &mut value)
-    });
-    let Some([low, high]) = bracket else {
-        return default.into();
-    };
-    let found = solve_decreasing_between((low, high), SHORT, |x| match value(x) {
-        Some(found) if found.abs() <= CLOSE => Err(Some(x)),
-        Some(found) => Ok(found),
-        None => Err(None),
-    });
-    let Some(root) = found.map_or_else(|close| close, Some) else {
-        return default.into();
-    };
-    let slope = match last {
-        [Some((a, at_a)), Some((b, at_b))] => Some((at_a - at_b) / (b - a)),
-        _ => None,
-    };
-    Start {
-        x: point(-root),
-        slope: slope.filter(|slope| slope.is_finite() && *slope > 0.0),
+        x = next;
     }
+    default.into()
 }
 
 #[cfg(test)]
@@ -109,9 +151,47 @@ mod tests {
         let axis = Axis::continuous((-30.0, 10.0), 1e-6);
         assert_eq!(near_root(&axis, 0.0, |_| None), Start::from(0.0));
         assert_eq!(near_root(&axis, 0.0, |_| Some(f64::NAN)), Start::from(0.0));
-        // The root is beyond the end of the axis.
-        assert_eq!(near_root(&axis, 0.0, |x| Some(x - 11.0)), Start::from(0.0));
         let lost = near_root(&axis, 0.0, |x| (x < 2.0).then_some(x - 5.0));
         assert_eq!(lost, Start::from(0.0));
+    }
+
+    #[test]
+    fn a_root_beyond_an_end_is_looked_for_there() {
+        let axis = Axis::continuous((-30.0, 10.0), 1e-6);
+        assert_eq!(near_root(&axis, 0.0, |x| Some(x - 11.0)).x, 10.0);
+        assert_eq!(near_root(&axis, 0.0, |x| Some(x + 31.0)).x, -30.0);
+    }
+
+    /// As ε is 0 on one side of it, or as another estimate takes over: the root is between, and found by halves.
+    #[test]
+    fn a_jump_is_found_by_halves() {
+        let axis = Axis::continuous((-30.0, 10.0), 1e-6);
+        for jump in [-20.0, -3.0, 7.7] {
+            let (mut count, below) = (0, f64::NEG_INFINITY);
+            let found = near_root(&axis, 0.0, |x| {
+                count += 1;
+                Some(if x < jump { below } else { 2.0 })
+            });
+            assert!((found.x - jump).abs() < 0.01, "{jump}: {found:?}");
+            assert!(count <= 25, "{count}");
+        }
+    }
+
+    /// log ε of Gaussian noise over log of the noise, which is hardly a straight line where noise is small.
+    #[test]
+    fn a_few_estimates_suffice_for_a_smooth_excess() {
+        let axis = Axis::continuous((-30.0, 10.0), 1e-6);
+        for target in [0.01, 1.0, 8.0, 300.0] {
+            let mut count = 0;
+            let excess = |x: f64| (0.1 * (x.exp() + (2.0 * x).exp())).ln() - f64::ln(target);
+            let found = near_root(&axis, 0.0, |x| {
+                count += 1;
+                Some(excess(x))
+            });
+            assert!(
+                excess(found.x).abs() < 1e-3 && count <= 6,
+                "{target}: {found:?} {count}"
+            );
+        }
     }
 }

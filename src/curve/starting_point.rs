@@ -98,7 +98,10 @@ pub(super) fn of_rare_losses(segments: &[Segment], log_delta: f64) -> Option<Sta
     let excess = |epsilon: f64| log_sum_of_deltas(segments, epsilon, WIDTH) - log_delta;
     let mut low = (0.0, excess(0.0));
     if low.1 <= 0.0 {
-        return None;
+        return Some(StartingPoint {
+            epsilon: 0.0,
+            slope: 1.0,
+        });
     }
     let (first, growth) = FIRST;
     let mut high = (first, excess(first));

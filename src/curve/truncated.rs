@@ -224,13 +224,6 @@ impl Truncated {
         })
     }
 
-    /// An estimate of log δ at ε; its largest value by a saddle point where ε is below the mean of the loss.
-    pub(crate) fn rough_log_delta(&mut self, epsilon: f64) -> Option<f64> {
-        let smoothed = self.smoothed_log_delta(epsilon, 0.0);
-        let rough = smoothed.or_else(|| saddle::log_delta_at(&mut self.segments, epsilon));
-        Some(rough.unwrap_or(saddle::MAX_LOG_DELTA))
-    }
-
     /// An estimate of log δ at ε, at most `most`, where no step has a large loss with a probability that is not small: there the saddle point
     /// tells little.
     pub(crate) fn smoothed_log_delta(&mut self, epsilon: f64, most: f64) -> Option<f64> {
