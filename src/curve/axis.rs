@@ -66,10 +66,14 @@ impl Axis {
         high - low <= if self.whole { 1.0 } else { self.resolution(low) }
     }
 
+    /// The place of a point on the logarithmic axis: 0 counts as one half.
+    pub(super) fn coordinate(&self, x: f64) -> f64 {
+        if self.whole { x.max(0.5).ln() } else { x }
+    }
+
     /// The distance of two points on the logarithmic axis.
     pub(super) fn distance(&self, a: f64, b: f64) -> f64 {
-        let coordinate = |x: f64| if self.whole { x.max(0.5).ln() } else { x };
-        (coordinate(a) - coordinate(b)).abs()
+        (self.coordinate(a) - self.coordinate(b)).abs()
     }
 
     pub(super) fn is_wide(&self, low: f64, high: f64) -> bool {
@@ -102,8 +106,7 @@ impl Axis {
         (first_step, excess): (f64, f64),
         to_greater_loss: bool,
     ) -> f64 {
-        let coordinate = |x: f64| if self.whole { x.max(0.5).ln() } else { x };
-        let gone = (coordinate(x) - coordinate(start)).abs();
+        let gone = self.distance(x, start);
         if gone.max(first_step) >= FIRST_STEP {
             return self.further(start, x, excess, to_greater_loss);
         }

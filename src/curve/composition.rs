@@ -173,7 +173,8 @@ impl Composition {
         ))
     }
 
-    /// An estimate of ε at log δ by the pairs alone: good to a per cent where losses are nearly Gaussian under the tilt, or rare. `None` where
+    /// An estimate of ε at log δ by the pairs alone, not a bound: good to a fifth of a per cent where losses are nearly Gaussian under the tilt,
+    /// and else off by a tenth and more. Where losses are rare it is that of the sum of the δ of single steps, which may be half of it. `None` where
     /// there is none.
     pub(super) fn estimate(&mut self, log_delta: f64) -> Option<StartingPoint> {
         self.pairs.estimate(log_delta)

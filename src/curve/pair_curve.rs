@@ -29,7 +29,8 @@ const OVERSHOOT: f64 = 1.1;
 /// gained by an ε that large.
 const MAX_STEPS_OUT: usize = 24;
 
-/// Largest width of an enclosure of log δ with which another direction is compared.
+/// Largest width of an enclosure of log δ with which another direction is compared. Without it a bound that decided at 1e-8 made another direction
+/// ask whether its δ is below e^−16000; those that are asked for accurately are far narrower.
 const COMPARABLE: f64 = 1.0;
 
 /// Different steps besides those of noise schedules for which merging the latter is worthwhile: each costs as much as a node of a schedule.

@@ -61,7 +61,8 @@ impl Bracket {
     }
 }
 
-/// Judges runs by a target, beginning with the question (for ε or for δ) that decided the last run that only one of them decided.
+/// Judges runs by a target, beginning with one of the questions for ε and for δ: that for ε where estimates of ε lead the search, and afterwards
+/// the one that decided the last run that only one of them decided.
 struct Judge {
     target: Target,
     epsilon_first: bool,

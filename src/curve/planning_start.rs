@@ -41,13 +41,18 @@ impl From<f64> for Start {
     }
 }
 
-/// The part of an axis in which the root is, and what was found last.
+/// The state of a search by the secant method, in coordinates of the axis.
 struct Secant {
+    /// The ends between which the root is known to be.
     low: f64,
     high: f64,
+    /// The last point and the excess there.
     last: Option<(f64, f64)>,
+    /// The slope of the last chord that says something.
     slope: Option<f64>,
+    /// The slope of a step at least.
     least_slope: f64,
+    /// The length of the next step at most.
     longest: f64,
 }
 
@@ -82,7 +87,6 @@ impl Secant {
 
 /// A start near the root of `excess`, which grows along the axis and is `None` where nothing is known of it; `default` if none is found.
 pub(super) fn near_root(axis: &Axis, default: f64, mut excess: impl FnMut(f64) -> Option<f64>) -> Start {
-    let coordinate = |x: f64| if axis.whole { x.max(1.0).ln() } else { x };
     let point = |coordinate: f64| {
         let x = if axis.whole {
             coordinate.exp().round()
@@ -91,7 +95,9 @@ pub(super) fn near_root(axis: &Axis, default: f64, mut excess: impl FnMut(f64) -
         };
         x.clamp(axis.ends.0, axis.ends.1)
     };
-    let ends = (coordinate(axis.ends.0), coordinate(axis.ends.1));
+    // A run of no steps has no epsilon to estimate.
+    let least = if axis.whole { 1.0 } else { f64::NEG_INFINITY };
+    let ends = (axis.coordinate(axis.ends.0.max(least)), axis.coordinate(axis.ends.1));
     let mut search = Secant {
         low: f64::NEG_INFINITY,
         high: f64::INFINITY,
@@ -100,10 +106,10 @@ pub(super) fn near_root(axis: &Axis, default: f64, mut excess: impl FnMut(f64) -
         least_slope: if axis.whole { LEAST_WHOLE_SLOPE } else { 0.0 },
         longest: if axis.whole { FIRST_WHOLE_STEP } else { FIRST_STEP },
     };
-    let mut x = coordinate(default);
+    let mut x = axis.coordinate(default);
     for _ in 0..ESTIMATES {
         // Whole numbers are asked for where they are.
-        let asked = coordinate(point(x));
+        let asked = axis.coordinate(point(x));
         let Some(found) = excess(point(x)).filter(|found| !found.is_nan()) else {
             break;
         };

@@ -93,7 +93,7 @@ pub(super) fn of_smoothed_loss(
     None
 }
 
-/// The ε at which the sum of δ of single steps is e^`log_delta`: near the answer where losses are so rare that δ is about that sum.
+/// The ε at which the sum of δ of single steps is e^`log_delta`, or 0 where it is not larger there: near the answer where losses are so rare that δ is about that sum.
 pub(super) fn of_rare_losses(segments: &[Segment], log_delta: f64) -> Option<StartingPoint> {
     let excess = |epsilon: f64| log_sum_of_deltas(segments, epsilon, WIDTH) - log_delta;
     let mut low = (0.0, excess(0.0));

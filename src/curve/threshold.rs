@@ -188,9 +188,7 @@ impl<S, J: FnMut(&mut S, f64) -> Result<Judged>> Search<'_, S, J> {
         };
         let side = if meets { judged.excess } else { -judged.excess };
         let change = side + judged.uncertainty;
-        // Along the logarithm of whole numbers.
-        let coordinate = |x: f64| if self.axis.whole { x.max(0.5).ln() } else { x };
-        let width = coordinate(high) - coordinate(low);
+        let width = self.axis.distance(high, low);
         let distance = change * width / (at_high - at_low);
         if !(distance > 0.0 && distance.is_finite()) {
             return 0.0;
@@ -387,6 +385,20 @@ mod tests {
         assert!(found.wide && found.meets.unwrap() < -20.0 && found.misses.unwrap() > -5.0);
     }
 
+    /// A point that stays open where the excess is at most `half`.
+    fn open_within(half: f64, excess: f64, uncertainty: f64) -> Judged {
+        let verdict = match excess.abs() <= half {
+            true => Verdict::Open,
+            false if excess < 0.0 => Verdict::Meets,
+            false => Verdict::Misses,
+        };
+        Judged {
+            verdict,
+            excess,
+            uncertainty,
+        }
+    }
+
     #[test]
     fn the_width_of_an_open_answer_determines_where_to_ask_next() {
         let axis = Axis::continuous((-30.0, 0.0), 1e-6);
@@ -395,17 +407,7 @@ mod tests {
             let mut questions = 0;
             let judge = |questions: &mut usize, x: f64| {
                 *questions += 1;
-                let excess = x - threshold;
-                let verdict = match excess.abs() <= half {
-                    true => Verdict::Open,
-                    false if excess < 0.0 => Verdict::Meets,
-                    false => Verdict::Misses,
-                };
-                Ok(Judged {
-                    verdict,
-                    excess,
-                    uncertainty,
-                })
+                Ok(open_within(half, x - threshold, uncertainty))
             };
             let found = search(&axis, Start::from(-1.0), None, &mut questions, judge, |_, x| {
                 Ok(x <= threshold)
@@ -433,17 +435,7 @@ mod tests {
                 let judge = |questions: &mut usize, x: f64| {
                     *questions += 1;
                     assert!(*questions < 100, "{threshold} {half}");
-                    let excess = (x.max(0.1) / threshold).ln();
-                    let verdict = match excess.abs() <= half {
-                        true => Verdict::Open,
-                        false if excess < 0.0 => Verdict::Meets,
-                        false => Verdict::Misses,
-                    };
-                    Ok(Judged {
-                        verdict,
-                        excess,
-                        uncertainty: half,
-                    })
+                    Ok(open_within(half, (x.max(0.1) / threshold).ln(), half))
                 };
                 let start = Start {
                     x: (1.01 * threshold).round(),
