@@ -20,6 +20,7 @@ mod modulus;
 mod normal_rule;
 mod pairs;
 mod places;
+mod rows;
 mod series;
 mod shifted;
 mod spacings;

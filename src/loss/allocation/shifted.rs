@@ -8,7 +8,7 @@ use crate::loss::allocation::bins::Bins;
 use crate::loss::allocation::kernel::{MAX_ORDER, Node};
 use crate::loss::allocation::normal_rule::Points;
 use crate::loss::allocation::places::Places;
-use crate::loss::allocation::series::{power, product};
+use crate::loss::allocation::series::{last_of_power, power, product};
 use crate::loss::allocation::transform::{LogTransform, Transform};
 use realfft::num_complex::Complex64;
 use std::sync::LazyLock;
@@ -88,6 +88,7 @@ impl LogTable {
     fn coefficients(&mut self, order: Order, place: i64, (variance, log_scale): (f64, f64)) -> Coefficients {
         let Order { n, shift } = order;
         let base = self.at(place);
+        let back = base.turn.conj();
         let mut found = Coefficients {
             is_real: self.angle == 0.0,
             values: Vec::with_capacity(n + 1),
@@ -100,10 +101,10 @@ impl LogTable {
             let order = k as f64;
             let there = self.at(place + k as i64 * shift);
             let known = 0.5 * order * (order - 1.0) * variance + order * log_scale - log_factorial;
-            let log = there.value - base.value + known;
-            let size = log.re.exp();
+            let size = (there.value.re - base.value.re + known).exp();
+            // Six of the exponential, of two phase factors and their product, and of its product with the modulus.
             let rounding = there.modulus + base.modulus + order * order * variance;
-            let rounding = rounding + order * log_scale.abs() + 2.0 * log_factorial + 4.0;
+            let rounding = rounding + order * log_scale.abs() + 2.0 * log_factorial + 6.0;
             let error = there.error + base.error + 3.0 * f64::EPSILON * rounding;
             // e^x − 1 ≤ x(1 + x) for x from 0 to 1.
             let relative = if error < 1.0 {
@@ -116,7 +117,7 @@ impl LogTable {
             found.values.push(if found.is_real {
                 Complex64::from(size)
             } else {
-                Complex64::from_polar(size, log.im)
+                size * there.turn * back
             });
         }
         found
@@ -179,6 +180,9 @@ impl Coefficients {
         }
         let majorants = self.moduli.iter().zip(&self.errors).map(|(size, error)| size + error);
         let bounds = all(power(&majorants.collect::<Vec<f64>>(), count));
+        if still == 0.0 {
+            return (last_of_power(&self.values, count), bounds);
+        }
         let powers = power(&self.values, count);
         let value = outer.iter().zip(powers.iter().rev());
         (value.map(|(&a, b)| b * a).sum(), bounds)

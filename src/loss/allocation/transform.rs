@@ -79,6 +79,8 @@ pub(crate) struct LogTransform {
     pub(crate) error: f64,
     /// The modulus of the value.
     pub(crate) modulus: f64,
+    /// The phase factor of L: e^{iz} for the imaginary part z of the value.
+    pub(crate) turn: Complex64,
 }
 
 impl LogTransform {
@@ -86,6 +88,7 @@ impl LogTransform {
         value: Complex64::new(0.0, 0.0),
         error: f64::INFINITY,
         modulus: 0.0,
+        turn: Complex64::new(1.0, 0.0),
     };
 
     /// Where the value has this error, and roundings in proportion to its modulus and to `more`.
@@ -95,6 +98,11 @@ impl LogTransform {
             value,
             error: error + 4.0 * f64::EPSILON * (modulus + more),
             modulus,
+            turn: if value.im == 0.0 {
+                Complex64::from(1.0)
+            } else {
+                Complex64::cis(value.im)
+            },
         }
     }
 }
