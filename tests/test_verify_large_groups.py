@@ -11,7 +11,7 @@ from flint import acb, arb, ctx
 from verified_steps import as_numbers, log_ratio, two_steps
 
 import hockeystick as hs
-from hockeystick._curves import certifying, described_run, norm_units
+from hockeystick._curves import certifying, checked_bounds, described_run, norm_units
 from hockeystick._curves import large_groups as search
 from hockeystick._curves.witness import Kind, Witness
 from hockeystick_verify import (
@@ -152,7 +152,7 @@ def test_where_q_loses_shifts_the_guarantee_alone_is_claimed(adjacency, monkeypa
     assert [len(claim) for claim in both.claims] == [2, 2]
     monkeypatch.setattr(search, "MANY", 0)
     monkeypatch.setattr(
-        certifying,
+        checked_bounds,
         "witness_on_a_line",
         lambda *given, guarantee: search.witness_on_a_line(*given, guarantee=True),
     )

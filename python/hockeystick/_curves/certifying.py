@@ -5,21 +5,17 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
 
 from hockeystick._arguments import float_scalar, require
 from hockeystick._core import __version__
-from hockeystick._curves.allocation_witness import allocation_witness
-from hockeystick._curves.bins_witness import bins_witness
 from hockeystick._curves.certificate import Certificate
-from hockeystick._curves.chain_witness import Chains
+from hockeystick._curves.checked_bounds import OF_WITNESS, TOLERANCES, Curve, Enclosures, line_of
 from hockeystick._curves.described_correlated import has_correlated_noise, in_plain_steps, is_bounded_only
 from hockeystick._curves.described_run import DEALT, described, described_parts, directions, laws, method_of
-from hockeystick._curves.large_groups import Proof, witness_on_a_line
-from hockeystick._curves.lattice_witness import LatticeWitness
-from hockeystick._curves.norm_units import has_tiny_shifts, in_units, units_of
+from hockeystick._curves.norm_units import has_tiny_shifts, units_of
 from hockeystick._curves.renyi_proofs import proofs_of_renyi
 from hockeystick._curves.saddle_estimates import estimated, root
 from hockeystick._curves.shared_work import FIRST, shared_work, stage
@@ -35,11 +31,8 @@ if TYPE_CHECKING:
     from hockeystick._curves.shuffled_curve import ShuffledCurve
 
 FORMAT, VERSION = "hockeystick-certificate", 1
-TOLERANCES = (1e-10, 1e-8, 1e-6, 1e-4, 1e-2)
-"""Relative widths of the interval to be proven, finest first; the first that is cheap enough to check."""
 SLACK = 10.0
 """Claims are wider than the certified interval by so many of these widths."""
-CLOSED_FORM_BITS = 256
 NEAR = 1.0
 """How far apart the ends of an interval for epsilon may be, times the tilt, for one witness to prove claims
 at both: its errors, relative to delta, grow by about e to this. Otherwise the upper end is claimed alone."""
@@ -53,15 +46,12 @@ MOST_MORE = 0.05
 """By which part of itself, and by how much besides, a claimed epsilon may be above the answer."""
 LESS = 1e-3
 """Or the answer for an epsilon that is less by this part: next to the largest loss delta falls that fast."""
-ROUGH = 0.01
-"""Part of a delta from which on a proven interval is wide."""
-OF_WITNESS, OF_CLAIMS = 0.3, 0.1
-"""Parts of the work that witnesses are, and claims after the first proof, roughly: for the bar alone."""
+OF_CLAIMS = 0.1
+"""Part of the work that claims after the first proof are, roughly: for the bar alone."""
 FURTHER = (1.001, 1.05, 1.5, 3.0, 10.0)
 """By how much further than expected a claim on epsilon is looked for, until it is proven."""
 
 Claim = dict[str, float]
-Curve: TypeAlias = "PrivacyCurve | MixedCurve | BinsCurve"
 
 
 class Certifiable:
@@ -284,7 +274,7 @@ def _on_a_line(
     plain = in_plain_steps(run)
     tilts, sharp = [math.inf, 0.0], False
     for direction in directions(run):
-        found = _line_of(plain, direction, (high, level), tolerance)
+        found = line_of(plain, direction, (high, level), tolerance)
         if found.cost > MOST_WORK:
             return None
         witnesses[direction], sharp = found.witness, sharp or found.is_sharp
@@ -305,88 +295,6 @@ def _on_a_line(
     changed = any({"largest_shifts", "norm_units"} & set(witness) for witness in witnesses.values())
     is_delicate = changed or has_correlated_noise(run) or has_tiny_shifts(run) or _are_delicate(claims)
     return _OnALine(certificate_of(run, claims, witnesses), is_delicate)
-
-
-def _line_of(run: dict[str, Any], direction: str, at: tuple[float, float], tolerance: float) -> Proof:
-    """Witness about one ordered pair, at an epsilon and a delta; it costs nothing if it has a closed form."""
-    rounded, more = in_units(run)
-    kinds, mu_squared = laws(rounded, direction)
-    alone = mu_squared == 0.0 and sum(kind.steps for kind in kinds) == 1
-    if not kinds or alone or at[1] == 0.0:
-        return Proof({"bits": CLOSED_FORM_BITS, **more}, 0.0, 0.0, True)
-    guarantee = direction == "add" and len(directions(run)) > 1  # the other order has the lower end
-    place = (at[0], math.log(at[1]))
-    found = witness_on_a_line(kinds, mu_squared, place, tolerance, guarantee=guarantee)
-    # With units both ends have a sum of their own.
-    return found._replace(witness={**found.witness, **more}, cost=found.cost * (2.0 if more else 1.0))
-
-
-class _Enclosures:
-    """What the checker proves about delta, with the witnesses that it is given."""
-
-    def __init__(
-        self, curve: Curve, run: dict[str, Any], method: str, ends: tuple[float, float], level: float
-    ) -> None:
-        self.checker = needed("hockeystick_verify.claims", "verify")
-        self.curve, self.run, self.method = curve, run, method
-        self.witnesses: dict[str, Any] = {}
-        self.chains = Chains(cast("PrivacyCurve", curve), run) if method == "chain" else None
-        (least, epsilon), floor = ends, math.log(max(level, 1e-300))
-        dealt = needed("hockeystick_verify.dealt_lattice", "verify")
-        try:
-            plain = needed("hockeystick_verify.variants", "verify").plain(run)
-            reported = needed("hockeystick_verify.parallel", "verify").reported
-            for direction in reported(directions(run), len(directions(run))):
-                if method == "allocation":
-                    self.witnesses[direction] = allocation_witness(plain, direction, epsilon, floor)
-                elif method == "bins":
-                    pairs = len(directions(run))
-                    self.witnesses[direction] = bins_witness(plain, direction, epsilon, floor, pairs=pairs)
-                elif method == "rounded":
-                    at = (epsilon, max(level, 1e-300))
-                    proof = _line_of(in_plain_steps(run), direction, at, TOLERANCES[2])
-                    self.witnesses[direction] = proof.witness
-                elif method == "lattice":
-                    self.witnesses[direction] = LatticeWitness(plain, direction, epsilon, floor, least).find()
-                elif method == "published":
-                    seen, at = dealt.published(plain), (epsilon, max(level, 1e-300))
-                    if method_of(seen) == "line":
-                        found = _line_of(seen, direction, at, TOLERANCES[2]).witness
-                    else:
-                        found = LatticeWitness(seen, direction, epsilon, floor, least).find()
-                    self.witnesses[direction] = found | {"published": True}
-        except self.checker.RefusedError as error:
-            raise UnsupportedError(f"the checker does not cover this run: {error}") from None
-
-    def renew(self, epsilon: float, level: float) -> None:
-        """Make the witnesses of dealt batches anew whose intervals at an epsilon are wide."""
-        plain = needed("hockeystick_verify.variants", "verify").plain(self.run)
-        for way, witness in self.witnesses.items():
-            (delta,) = self.checker.enclose((self.run, way, witness, [epsilon]))
-            if not delta.rad() < ROUGH * level:
-                self.witnesses[way] = allocation_witness(plain, way, epsilon, math.log(level))
-
-    def of_pairs(self, epsilons: list[float]) -> list[tuple[float, float]]:
-        """Return the ends of the intervals of the pairs, which may be a bound on the curve, for a search."""
-        try:
-            return cast("list[Any]", self.checker.ends_of_pairs(self.run, self.witnesses, epsilons))
-        except (self.checker.NotProvenError, self.checker.RefusedError) as error:
-            raise UnsupportedError(f"no proof was found that the checker accepts: {error}") from None
-
-    def bounds(self, epsilons: list[float]) -> list[tuple[float, float]]:
-        """Return the ends of the proven intervals."""
-        made = 0.0
-        if self.chains is not None:
-            made = OF_WITNESS
-            with stage(0.0, made):
-                self.witnesses = self.chains.witnesses(epsilons)
-        claims = [{"epsilon": each, "at_most": 1.0} for each in epsilons]
-        try:
-            with stage(made, 1.0):
-                found = self.checker.check({"run": self.run, "claims": claims, "witness": self.witnesses})
-        except (self.checker.NotProvenError, self.checker.RefusedError) as error:
-            raise UnsupportedError(f"no proof was found that the checker accepts: {error}") from None
-        return [(max(0.0, each.lower), min(1.0, each.upper)) for each in found]
 
 
 def _is_sharp(curve: Curve, run: dict[str, Any], method: str) -> bool:
@@ -413,7 +321,7 @@ def _by_the_checker(
         guess = estimated(plain, directions(run), (low, high), (least, level))
         low, high, floor = guess or (low, high, level)
     with stage(0.0, OF_WITNESS):
-        enclosures = _Enclosures(curve, run, method, (low, high), floor)
+        enclosures = Enclosures(curve, run, method, (low, high), floor)
     sharp = _is_sharp(curve, run, method)
     if epsilon is not None:
         with stage(OF_WITNESS, 1.0):
