@@ -9,6 +9,7 @@ import pytest
 
 import hockeystick as hs
 from benches.experiments import page
+from benches.experiments.shuffle import with_other_sizes
 
 STORED = {paper: json.loads((page.FOLDER / f"{paper}.json").read_text("utf-8")) for paper in page.PAPERS}
 
@@ -108,6 +109,27 @@ def test_both_ways_to_clip_had_equally_many_choices_and_the_best_was_taken():
             best = max(run["tried"], key=lambda each: each["held_out_accuracy"])
             assert (best["path"], best["clipping_norm"]) == (run["path"], run["clipping_norm"])
             assert run["history"][-1] == run["test_accuracy"]
+
+
+def test_stored_runs_of_other_batch_sizes_are_kept():
+    def run(size, clipping, accuracy):
+        return {"batch_size": size, "clipping": clipping, "test_accuracy": accuracy}
+
+    length = {"epochs": 100, "examples": 55_000, "tested_after": [50, 100]}
+    now = {**length, "runs": [run(1024, "individual", 0.8), run(1024, "batch", 0.5)]}
+    before = {
+        **length,
+        "runs": [run(256, "batch", 0.4), run(256, "individual", 0.7), run(1024, "batch", 0.3)],
+    }
+    kept = with_other_sizes(now, before)
+    assert [(each["batch_size"], each["test_accuracy"]) for each in kept] == [
+        (256, 0.7),
+        (256, 0.4),
+        (1024, 0.8),
+        (1024, 0.5),
+    ]
+    for other in ({}, {**before, "epochs": 3}, {**before, "examples": 5_000}):
+        assert with_other_sizes(now, other) == now["runs"]
 
 
 def test_what_the_text_says_of_individual_is_stored():

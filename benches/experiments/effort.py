@@ -71,7 +71,7 @@ FULL = Effort(
     half_width=0.01,
 )
 LONG = replace(FULL, lenet_sizes=(64, 128, 256, 512, 1024))
-"""All batch sizes for LeNet-5 too, each of which takes 21 minutes of processor time."""
+"""All batch sizes for LeNet-5 too, each of which takes 21 to 50 minutes of processor time."""
 SHORT = Effort(
     epochs=10,
     network_epochs=1,

@@ -10,6 +10,7 @@ the hundred epochs, as training all candidates to the end would take twice as lo
 
 from __future__ import annotations
 
+import json
 from concurrent.futures import Executor, Future
 from dataclasses import dataclass
 from pathlib import Path
@@ -75,18 +76,33 @@ def finish(started: Started, output: Path) -> None:
     results = started.results
     with results.timed("epsilons"):
         results.numbers["epsilons"] = epsilons(60_000, EPSILON_EPOCHS)
+    before = json.loads(results.path.read_text("utf-8")) if results.path.exists() else {}
     for name, trainings in reversed(started.trainings.items()):
         found = [training.result() for training in trainings]
         for training in found:
             results.add_seconds(name, training.processor_seconds)
-        results.numbers["models"][name] = {
+        model = {
             "epochs": found[0].epochs,
             "examples": found[0].examples,
             "tested_after": tested_after(found[0].epochs),
             "runs": [row for training in found for row in training.rows],
         }
+        model["runs"] = with_other_sizes(model, before.get("models", {}).get(name, {}))
+        results.numbers["models"][name] = model
         results.write()
     draw(output, results.numbers)
+
+
+def with_other_sizes(model: dict[str, Any], before: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return the runs of a model by batch size, with those of sizes that are stored but were not trained now.
+
+    Those are kept if they have as many epochs and examples.
+    """
+    runs: list[dict[str, Any]] = model["runs"]
+    trained = {run["batch_size"] for run in runs}
+    if all(before.get(key) == model[key] for key in ("epochs", "examples", "tested_after")):
+        runs = runs + [run for run in before["runs"] if run["batch_size"] not in trained]
+    return sorted(runs, key=lambda run: (run["batch_size"], CLIPPINGS.index(run["clipping"])))
 
 
 def epsilons(dataset_size: int, epochs: int) -> list[dict[str, Any]]:
