@@ -141,8 +141,11 @@ def test_attacks_and_the_warning_are_those_of_python(page):
     run = {"noise_multiplier": 1.2, "steps": 1000, "group_size": 3}
     curve = hs.privacy_curve(**run, sample_rate=0.01)
     assert f"right at most {percent_up((1 + curve.advantage()) / 2)} of the time" in answer["attacks"]
-    for rate, words in [(0.01, "1 in 100 persons"), (0.001, "1 in 1,000 persons")]:
-        assert f"{words} wrongly finds at most {percent_up(1 - curve.beta(rate))}" in answer["attacks"]
+    for rate, words in [(0.01, "1 in 100"), (0.001, "1 in 1,000")]:
+        assert (
+            f"accuses at most {words} of the persons that did not take part "
+            f"finds at most {percent_up(1 - curve.beta(rate))}" in answer["attacks"]
+        )
     shuffled = {"sampling": hs.Shuffle(600, 60_000), "adjacency": "zero_out", "tolerance": 1e-4}
     lower, upper = hs.get_epsilon(delta=1e-5, **run, **shuffled, bounds=True)
     assert f"ε lies between {rounded_down(lower, 3)} and {rounded_up(upper, 3)}" in answer["note"]

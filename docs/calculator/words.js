@@ -42,7 +42,7 @@ function drawingNote(run, other) {
     const between = other
       ? ` With shuffled batches of the same size, ε lies between ${roundedDown(other.lower, 3)} and ${roundedUp(other.upper, 3)}.`
       : "";
-    return `This holds only if every batch is drawn by independent coins. Most data loaders shuffle instead.${between}`;
+    return `This holds only if each record joins each batch independently of all others. Most data loaders shuffle instead.${between}`;
   }
   if (run.scheme === "shuffled") {
     const poisson = other ? ` Accounting for Poisson sampling would claim ${roundedUp(other.upper, 3)}, which is not this run's.` : "";
@@ -86,10 +86,10 @@ function attackWords(run, { advantage, misses, curve }) {
   const who = run.group === 1 ? "record" : "person";
   const rates = misses.length ? misses : [0.01, 0.001].map((rate) => [rate, missesByCurve(curve, rate)]);
   const found = rates.map(([rate, missed]) =>
-    `Who accuses at most ${oneIn(rate)} ${who}s wrongly finds at most ${percentUp(1 - missed)} of those that took part `
+    `An attacker who wrongly accuses at most ${oneIn(rate)} of the ${who}s that did not take part finds at most ${percentUp(1 - missed)} of those that did `
     + `(by guessing: ${percentUp(rate)}).`);
   return [
-    `Who guesses whether a ${who} took part, where both are equally likely, is right at most ${percentUp((1 + advantage) / 2)} `
+    `If a ${who} took part with probability 1/2, an attacker who guesses whether it did is right at most ${percentUp((1 + advantage) / 2)} `
     + "of the time (by guessing: 50 %).",
     ...found,
   ];
