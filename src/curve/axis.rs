@@ -4,9 +4,9 @@ use crate::error::Result;
 
 /// Fraction of the tolerance to which an end of a bracket is located.
 const RESOLUTION: f64 = 0.2;
-/// Growth of the distance from the start of a search, so that the whole of a logarithmic axis is crossed in some 15 steps; and where it is
-/// below [`FIRST_STEP`]. With a growth of 2 there, searches for steps take a tenth longer; 10 changes nothing.
+/// Growth of the distance from the start of a search: the whole of a logarithmic axis is crossed in some 15 steps.
 const GROWTH: f64 = 1.7;
+/// Growth while the distance is below [`FIRST_STEP`]. With 2 searches for steps take a tenth longer; 10 changes nothing.
 const GROWTH_NEARBY: f64 = 4.0;
 /// The first step from the start along a logarithmic axis: a factor of 2.
 const FIRST_STEP: f64 = 0.7;

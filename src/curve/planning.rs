@@ -39,19 +39,21 @@ pub struct Target {
     pub tolerance: f64,
 }
 
-/// A bracket of the exact root: a value that satisfies the target and one that does not, both certified.
+/// The answer of a search, and a value beyond it.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Bracket {
-    /// A value that satisfies the target.
+    /// A value that is certified to meet the target. (Rate 0 and 0 steps meet every target, as nothing is released.)
     pub safe: f64,
-    /// A value that does not, or the end of the range.
+    /// A value that is certified to miss the target. Where none is known it is the natural limit of the unknown (noise 0, rate 1) or infinite,
+    /// or equal to `safe` if that is such a limit.
     pub unsafe_side: f64,
-    /// True if the two are farther apart than the tolerance, as the certified intervals are too wide in between.
+    /// True if the two are farther apart than the tolerance, because the certified intervals in between are too wide. False if all of the range
+    /// that is searched meets the target.
     pub wide: bool,
 }
 
 impl Bracket {
-    /// A root that is known exactly: an end of the range of values.
+    /// A natural limit of the unknown that meets the target.
     fn exact(value: f64) -> Self {
         Self {
             safe: value,
@@ -61,8 +63,8 @@ impl Bracket {
     }
 }
 
-/// Judges runs by a target, beginning with one of the questions for ε and for δ: that for ε where estimates of ε lead the search, and afterwards
-/// the one that decided the last run that only one of them decided.
+/// Judges runs by a target: by their ε at the target's δ, or by their δ at the target's ε. The first question is that for ε if the search started
+/// with a slope of log ε, and later the one that decided the last run that only one of them decided.
 struct Judge {
     target: Target,
     epsilon_first: bool,
@@ -83,7 +85,7 @@ impl Judge {
 
     /// Whether the run at `x` meets the target, as far as that can be certified.
     fn judge(&mut self, x: f64, mut run: Composition) -> Result<Judged> {
-        let judged = self.judged(&mut run)?;
+        let judged = self.by_both(&mut run)?;
         if judged.verdict == Verdict::Meets && self.nearest.as_ref().is_none_or(|&(known, _)| x > known) {
             self.nearest = Some((x, run));
         }
@@ -92,7 +94,7 @@ impl Judge {
 
     /// The verdict of ε or δ. Far in the tail the interval for δ may be wide where that for ε is narrow, and the other way round, so that one
     /// question may decide what the other leaves open.
-    fn judged(&mut self, run: &mut Composition) -> Result<Judged> {
+    fn by_both(&mut self, run: &mut Composition) -> Result<Judged> {
         let first = self.ask(run, self.epsilon_first)?;
         if first.verdict != Verdict::Open {
             return Ok(first);
@@ -118,7 +120,12 @@ impl Judge {
         let log_delta = self.target.delta.ln();
         let found =
             run.delta_compared_with(log_delta, self.target.epsilon, self.target.tolerance.min(ROUGHEST))?;
-        Ok(judged(found.log_lower - log_delta, found.log_upper - log_delta))
+        // A run misses the target only if it does so by more than the rounding of log δ.
+        let rounding = f64::EPSILON * log_delta.abs();
+        Ok(judged(
+            found.log_lower - log_delta - rounding,
+            found.log_upper - log_delta,
+        ))
     }
 
     /// The verdict of ε at the target's δ.
@@ -150,8 +157,8 @@ impl Judge {
         found
     }
 
-    /// True if the run at `x` may be the answer: its certified ε is at most the target, and so is its certified δ unless that is
-    /// wider than the tolerance, so that only ε decides.
+    /// True if the run at `x` may be the answer: the upper end of its ε is at most the target, and so is that of its δ, unless the interval for
+    /// δ is wider than the tolerance and holds the target, so that ε alone decides. The run that was kept is used up.
     fn accepts(&mut self, x: f64, run: impl FnOnce() -> Result<Composition>) -> Result<bool> {
         match self.nearest.take() {
             Some((known, mut run)) if known == x => self.accepts_run(&mut run),
@@ -237,7 +244,7 @@ pub fn noise_multiplier(step: &Step, steps: u64, adjacency: Adjacency, target: T
     Ok(Bracket {
         safe: value(safe),
         unsafe_side: found.misses.map_or(0.0, value),
-        // All of the range meets the target: its end is the answer, as for counts at their limit.
+        // Where all of the range meets the target its end is the answer, and it is not wide.
         wide: found.wide,
     })
 }
@@ -299,7 +306,9 @@ pub fn steps(step: &Step, adjacency: Adjacency, target: Target) -> Result<Bracke
     })
 }
 
-/// The largest group size up to 10,000, or the data set, that meets the target.
+/// The largest group size that meets the target, up to the largest that the sampling has: 10,000 records or the data set, 128 records for
+/// truncated Poisson batches, and one for mixtures and for truncated batches of which records are replaced. If that meets the target,
+/// `unsafe_side` is infinite.
 ///
 /// # Errors
 /// An argument out of range; a target that a single record misses, naming the ε of one record.

@@ -14,10 +14,11 @@ const FIRST_SLOPE: f64 = 1.0;
 const FIRST_STEP: f64 = 2.0;
 const FIRST_WHOLE_STEP: f64 = 0.7;
 const GROWTH: f64 = 2.0;
-/// The least slope along the axis of whole numbers. Few steps have a smaller one, by which a search would come to many more steps than are
-/// needed: dealt batches with Laplace noise would take minutes.
+/// The least slope along the axis of whole numbers. Between few steps the measured slope may be too flat; dividing by it would lead to many more
+/// steps than are needed, where an estimate is slow: dealt batches with Laplace noise would take minutes.
 const LEAST_WHOLE_SLOPE: f64 = 0.5;
-/// The search ends where an estimate of log ε is as close to the target, with one more step that is not estimated.
+/// The search ends where an estimate of log ε is this close to the target: the next point of the secant method is the start, without an estimate
+/// there.
 const CLOSE: f64 = 0.02;
 /// The search ends with a bracket this long on the logarithmic axis, whatever the estimates say.
 const SHORT: f64 = 1e-3;
@@ -31,7 +32,8 @@ const ESTIMATES: usize = 40;
 pub(crate) struct Start {
     /// The first point.
     pub(crate) x: f64,
-    /// By how much the excess grows for each e-fold of the unknown next to it, about; `None` where nothing is known.
+    /// The slope of log ε along the axis next to it, about: over the logarithm of the unknown, or minus that for noise; `None` where it was not
+    /// measured.
     pub(crate) slope: Option<f64>,
 }
 

@@ -14,10 +14,11 @@ use crate::error::Result;
 const MAX_OPEN: usize = 8;
 /// An end of a stretch of open points is located to this fraction of the stretch: the threshold is no better known with more.
 const OPEN_FRACTION: f64 = 1.0 / 8.0;
-/// The first step from a good guess over the distance at which the threshold is expected from there, so that it ends on the other side: slopes
-/// by estimates are right to 5 % where they were looked at. With 1.3 the points after it are farther from the threshold.
+/// A step out over the distance at which the threshold is expected, so that it ends on the other side. Slopes by estimates are right to 5 % where
+/// they were looked at. With 1.3 the points after it are farther from the threshold.
 const OVERSHOOT: f64 = 1.15;
-/// The farthest point on the way out that is asked for because two points next to each other say so: a little less than a factor of 2.
+/// The distance from the start up to which the slope between two points decides how long the next step is, a little less than a factor of 2.
+/// Farther out steps grow by the factors of the axis.
 const FARTHEST_STEP: f64 = 0.69;
 /// Half of the second derivative of log ε over its slope, about: the root of a chord is off by this times the product of its distances from
 /// both ends. It is 0.3 for a rate of 0.01, and less for noise. With 1 the last points of a search are farther from the threshold than they
@@ -43,10 +44,11 @@ pub(crate) enum Verdict {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Judged {
     pub(crate) verdict: Verdict,
-    /// Negative where the target is met, 0 at the threshold; it grows with the privacy loss.
+    /// The logarithm of δ or of ε, whichever question decided, over the target, cut to moderate sizes: negative where the target is met. Points
+    /// with different questions are compared nevertheless, which costs time but no accuracy.
     pub(crate) excess: f64,
-    /// Half the width of the interval of which `excess` is the middle: how far the excess must change before a verdict is
-    /// likely.
+    /// Half the width of the interval of which `excess` is the middle: how far the excess must change before a verdict is likely. Where the
+    /// interval has no lower end, `excess` is its upper end and this is 0.
     pub(crate) uncertainty: f64,
 }
 
@@ -219,8 +221,8 @@ impl<S, J: FnMut(&mut S, f64) -> Result<Judged>> Search<'_, S, J> {
             if gap <= fine {
                 break;
             }
-            // Next to where a verdict is expected, on its far side first and then on the near one; where that is wrong, out from the open
-            // point by steps that grow fourfold, and by halves.
+            // First just beyond where a verdict is expected; if the known end lies just beyond it already, just before. Where that is wrong,
+            // steps out grow fourfold while points stay open, and after a verdict the gap is halved.
             let expected = self.distance_to_verdict(near, judged, meets);
             let aside = ASIDE * self.axis.resolution(near);
             let step = *out.get_or_insert((expected + aside).min(0.5 * gap));

@@ -128,7 +128,7 @@ impl Mellin {
         self.tables.spacings
     }
 
-    /// Upper bounds on log ψ_n next to coarse steps, all of which are off by [`Points::offset`]: users have room for that.
+    /// Upper bounds on log ψ_n next to coarse steps, all of which are off by [`Points::common_error`]: users have room for that.
     fn upper_values(&mut self, order: usize, range: (i64, i64)) -> Option<Vec<f64>> {
         let values = self.values(order, self.coarse, range)?;
         let upper: Vec<f64> = values.iter().map(|(log, error)| log + error.ln_1p()).collect();
@@ -197,7 +197,7 @@ impl Mellin {
         let log = largest + (sum * spacing).ln() - gamma.re;
         let aliasing = log_aliasing(power, 0.0, spacing, 0.0, &|y| decay.log_bound(y)).exp();
         let log_left_out = range.log_left_out - gamma.re - log;
-        let offset = power * Points::offset(self.bins.total.ln());
+        let offset = power * Points::common_error(self.bins.total.ln());
         let relative = errors / sum + aliasing + log_left_out.exp() + values.len() as f64 * f64::EPSILON + offset;
         let (digamma, trigamma) = digamma_and_trigamma(power);
         let start = from as f64 * spacing;

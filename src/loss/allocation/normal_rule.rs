@@ -22,7 +22,7 @@ const LINES: [f64; 15] = [
 ];
 /// The largest phase of ςY on these lines.
 const WIDEST_PHASE: f64 = 1.5;
-/// How much further than to the saddle point Y is turned at most, in widths of the terms: it costs digits.
+/// By how much β may exceed that of the saddle point, in widths of the terms: it costs digits.
 const MOST_TURNED: f64 = 1.3;
 /// −log of the relative error that the spacing may leave.
 const LEVEL: f64 = 38.5;
@@ -38,8 +38,8 @@ const CLOSE: f64 = 1e-3;
 /// take memory.
 const MOST_KEPT: i64 = 8;
 
-/// The points at which a transform is computed: log |ς| = (i − `origin`)·h + `residue` for whole i, where h divides v or is divided by it
-/// exactly, and `unit` is h but for a rounding.
+/// The points at which a transform is computed: log |ς| = (i − `origin`)·η + `residue` for whole i, where η divides v or is divided by it
+/// exactly, and `unit` is η but for a rounding.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Points {
     unit: f64,
@@ -48,7 +48,7 @@ pub(crate) struct Points {
 }
 
 impl Points {
-    /// log |ς| = i·`unit` − `log_total`, but for [`Points::offset`].
+    /// log |ς| = i·`unit` − `log_total`, but for [`Points::common_error`].
     pub(crate) fn new(unit: f64, log_total: f64) -> Self {
         let origin = (log_total / unit).round();
         Self {
@@ -58,9 +58,9 @@ impl Points {
         }
     }
 
-    /// A bound on the common error of all points: that of the logarithm of t, and of a product and a sum. What each u adds is a rounding of the
-    /// unit.
-    pub(crate) fn offset(log_total: f64) -> f64 {
+    /// A bound on the error of log |ς| that all points have in common: the roundings of log t and of `residue`. What else there is depends on the
+    /// point: see [`Points::log_size`].
+    pub(crate) fn common_error(log_total: f64) -> f64 {
         2.0 * f64::EPSILON * log_total.abs()
     }
 
@@ -70,7 +70,7 @@ impl Points {
     }
 }
 
-/// Places log |ς|Y + v/2 = k·`step` + `residue` that points and nodes have in common.
+/// Places log(|ς|Y) + v/2 = k·`step` + `residue` that points and nodes have in common.
 #[derive(Debug, Clone, Copy)]
 struct CommonLattice {
     step: f64,
@@ -113,6 +113,8 @@ pub(super) struct Rule {
     has_admissible_lines: bool,
     /// log(h/√2π) + β²/2.
     pub(super) log_weight: f64,
+    /// A bound on its rounding error.
+    pub(super) log_weight_error: f64,
     /// The number of the first node, in units of the spacing.
     first: i64,
     pub(super) nodes: Vec<RuleNode>,
@@ -126,7 +128,8 @@ pub(super) struct RuleNode {
     pub(super) half_square: f64,
     /// e^{igβ}.
     pub(super) turned: Complex64,
-    /// Roundings of g²/2 and of gβ in units of the machine's, and by how many of them √v·g is off its place.
+    /// Bounds on the errors of g²/2 and gβ together, and on the error of √v·g, in units of [`f64::EPSILON`] like all counts of roundings here: a
+    /// correctly rounded operation counts one half of its result.
     pub(super) roundings: f64,
     pub(super) y_slack: f64,
 }
@@ -180,7 +183,8 @@ pub(super) struct Choice {
 }
 
 impl Choice {
-    /// The widest spacing, where `log_on_line` bounds the integral on a line over the sum.
+    /// The lines that allow the widest spacing, where `log_on_line` bounds the integral on a line over the sum. If none do, a choice that may have
+    /// no bound on its error: see [`Rule::log_spacing_error`].
     fn best((variance, angle, beta): (f64, f64, f64), width: f64, log_on_line: impl Fn(f64) -> f64) -> Self {
         let root = variance.sqrt();
         let mut best = Self {
@@ -243,6 +247,7 @@ impl Rule {
         };
         let (first, last) = ((low / spacing).floor() as i64, (high / spacing).ceil() as i64);
         let phase = angle - root * beta;
+        let log_spacing = (spacing / TAU.sqrt()).ln();
         Self {
             points,
             lattice,
@@ -253,7 +258,8 @@ impl Rule {
             has_admissible_lines: [beta - line, beta + line]
                 .iter()
                 .all(|b| (angle - root * b).abs() < FRAC_PI_2),
-            log_weight: (spacing / TAU.sqrt()).ln() + 0.5 * beta * beta,
+            log_weight: log_spacing + 0.5 * beta * beta,
+            log_weight_error: f64::EPSILON * (2.0 + log_spacing.abs() + beta * beta),
             first,
             nodes: (first..=last).map(node).collect(),
         }
@@ -311,7 +317,7 @@ impl Rule {
     }
 
     /// What `find` finds at a place, from `known` if points share places.
-    pub(super) fn shared<T: Copy>(&self, known: &mut Places<T>, place: i64, find: impl FnOnce(Product) -> T) -> T {
+    pub(super) fn cached<T: Copy>(&self, known: &mut Places<T>, place: i64, find: impl FnOnce(Product) -> T) -> T {
         if self.lattice.by_point > MOST_KEPT {
             return find(self.product(place));
         }

@@ -1,12 +1,13 @@
 //! Real and complex coefficients of series in rows of whole vectors.
 //!
-//! The rows of sums of a series of some thirty coefficients are short: without room for the rest of their last vectors, most of the time would be
-//! spent on what remains of a row. Real and imaginary parts are rows of their own.
+//! Each row is padded, so that every end of it can be processed in whole vectors: rows have only some thirty numbers, of which those after the
+//! last whole vector would take most of the time. The padding may hold anything, and never reaches a coefficient. Real and imaginary parts are
+//! rows of their own.
 
 use realfft::num_complex::Complex64;
 use std::ops::{Add, Mul};
 
-/// Numbers of one vector. Rows end with so many more numbers, less one, that the last vector of a part of a row is whole.
+/// Numbers of one vector. Rows are padded by one less.
 pub(super) const LANES: usize = 4;
 
 /// A series that can be multiplied.
@@ -21,7 +22,7 @@ pub(super) trait Series: Clone {
     fn length(&self) -> usize;
     fn at(&self, i: usize) -> Self::Item;
     fn set(&mut self, i: usize, value: Self::Item);
-    /// Adds `factor` times the coefficients of `other` from `from` on to those from `to` on, where `from` is at most `to`.
+    /// Adds `factor` times the coefficients of `other` from `from` on to those from `to` on. `from` is at most `to`, so that there are enough.
     fn add_multiple(&mut self, to: usize, factor: Self::Item, other: &Self, from: usize);
     /// One row of Miller's recurrence: adds (iN − j)·a_i·p_j for the j-th coefficient p_j to that of order j + i, i = 1, 2, …
     fn add_later(&mut self, a: &Self, multiples: &[f64], j: usize);
@@ -141,7 +142,7 @@ impl Parts {
         parts.map(|(re, im)| Complex64::new(re, im)).collect()
     }
 
-    /// As many vectors of the real and the imaginary parts from `from` on.
+    /// `count` vectors of the real and of the imaginary parts, from the coefficient `from` on.
     #[inline(always)]
     fn vectors(&self, from: usize, count: usize) -> (&[[f64; LANES]], &[[f64; LANES]]) {
         let (re, im) = (vectors(&self.re.0[from..]), vectors(&self.im.0[from..]));

@@ -129,8 +129,8 @@ pub(crate) fn product<T: Coefficient>(a: &[T], b: &[T]) -> Vec<T> {
 /// The power of a series whose first coefficient is 1.
 ///
 /// J. C. P. Miller's recurrence k·p_k = Σ_i (iN − k + i)·a_i·p_{k−i} has no negative factor where N is at least the order, so that
-/// errors do not grow; smaller powers are multiplied out. Each p_j is added to all later sums at once, with the factor iN − j to the one
-/// of p_{j+i}.
+/// errors stay small relative to the power of the series of moduli. Smaller exponents are whole, and multiplied out. Each p_j is added to all
+/// later sums at once, with the factor iN − j to the one of p_{j+i}.
 pub(crate) fn power<T: Coefficient>(a: &[T], exponent: f64) -> Vec<T> {
     let order = a.len().saturating_sub(1);
     if exponent >= order as f64 {
@@ -142,7 +142,7 @@ pub(crate) fn power<T: Coefficient>(a: &[T], exponent: f64) -> Vec<T> {
     T::power_by_squares(a, exponent as u64)
 }
 
-/// The last coefficient of [`power`], for which the last product of squares is one sum.
+/// The last coefficient of [`power`]. Where the power is multiplied out, the last product is computed for this coefficient alone.
 pub(crate) fn last_of_power(a: &[Complex64], exponent: f64) -> Complex64 {
     let order = a.len().saturating_sub(1);
     if exponent >= order as f64 || exponent < 2.0 {

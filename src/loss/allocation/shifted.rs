@@ -13,7 +13,7 @@ use crate::loss::allocation::transform::{LogTransform, Transform};
 use realfft::num_complex::Complex64;
 use std::sync::LazyLock;
 
-/// log L(e^u/t) at equally spaced u along a ray, each computed once.
+/// log L(e^{u + iθ}/t) at equally spaced u along the ray at the angle θ, each computed once.
 #[derive(Debug)]
 pub(crate) struct LogTable {
     transform: Transform,
@@ -55,19 +55,20 @@ impl LogTable {
         }
     }
 
-    /// log L at e^{iu}/t, u = `i`·unit.
-    fn at(&mut self, i: i64) -> LogTransform {
-        if let Some(known) = self.values.get(i) {
+    /// log L at ς = e^{u + iθ}/t, u = `place`·unit.
+    fn at(&mut self, place: i64) -> LogTransform {
+        if let Some(known) = self.values.get(place) {
             return known;
         }
-        let found = self.transform.at(i);
+        let found = self.transform.at(place);
         self.work += self.transform.size() as u64;
-        self.values.set(i, found);
+        self.values.set(place, found);
         found
     }
 
     /// log ψ_0 of all parts at place `i`, and a bound on its error.
     fn log_base(bins: &Bins, tables: &mut [Self], i: i64) -> (Complex64, f64) {
+        debug_assert!(!tables.is_empty(), "the first part says where the points are");
         let (mut log, mut error) = (Complex64::default(), 0.0);
         for (part, table) in bins.parts.iter().zip(tables.iter_mut()) {
             let one = table.at(i);
@@ -78,7 +79,7 @@ impl LogTable {
             let log_s = i as f64 * table.unit;
             let still = Complex64::from_polar(-bins.still * log_s.exp(), table.angle);
             log += still;
-            let offset = Points::offset(table.log_total);
+            let offset = Points::common_error(table.log_total);
             error += still.norm() * (f64::EPSILON * (6.0 + 2.0 * log_s.abs()) + offset);
         }
         (log, error)
@@ -127,6 +128,7 @@ impl LogTable {
 /// ψ_n at e^{iθ + u}, u = `place` units of the tables.
 pub(crate) fn node(bins: &Bins, tables: &mut [LogTable], order: Order, place: i64) -> Node {
     let n = order.n;
+    debug_assert!(n == 0 || bins.parts.len() == 1, "coefficients are those of one part");
     let (exponent, exponent_error) = LogTable::log_base(bins, tables, place);
     let unit = f64::EPSILON;
     let (Some(part), Some(table), 1..) = (bins.parts.first(), tables.first_mut(), n) else {
@@ -147,13 +149,23 @@ pub(crate) fn node(bins: &Bins, tables: &mut [LogTable], order: Order, place: i6
     let roundings = (0.5 * order * (order + 12.0) + 8.0) * unit * 2.0;
     let in_terms: f64 = (1..=n).map(|k| coefficients.errors[k] * bounds[n - k]).sum();
     let log_factorial = LOG_FACTORIALS[n];
-    let outer = exponent_error + 4.0 * unit * (exponent.norm() + log_factorial + shift.abs() + 2.0);
+    // In `shift` log t nearly cancels where s is about 1, but its rounding does not.
+    let of_total = unit * order * table.log_total.abs();
+    let outer = exponent_error + of_total + 4.0 * unit * (exponent.norm() + log_factorial + shift.abs() + 2.0);
     Node {
         log_scale: exponent.re + log_factorial - shift,
         value: value * Complex64::from_polar(1.0, exponent.im),
-        error: (1.01 * part.count * in_terms + bounds[n] * roundings) * outer.exp()
+        error: (1.01 * part.count * in_terms + bounds[n] * roundings + underflow(part.count, &bounds))
+            * outer.exp()
             + value.norm() * outer.exp_m1(),
     }
+}
+
+/// A bound on what underflow adds to the error of the last coefficient of a power: each operation whose result is below the normal numbers is off
+/// by 2^−1075 at most, there are fewer than 2^53 of them, and what an error in one of the `count` factors is multiplied with is at most the
+/// largest coefficient. So a coefficient that is next to nothing has an error as large as itself.
+fn underflow(count: f64, bounds: &[f64]) -> f64 {
+    count * f64::MIN_POSITIVE * bounds.iter().copied().fold(1.0, f64::max)
 }
 
 /// Coefficients of one batch, with bounds on their errors.
@@ -172,8 +184,8 @@ impl Coefficients {
         let all = |powers: Vec<f64>| if still == 0.0 { powers } else { product(&outer, &powers) };
         if self.is_real {
             let powers = all(power(&self.moduli, count));
-            // Each of the at most k factors in a term of the k-th coefficient is off by no more than the worst. One that is below all numbers has
-            // neither a value nor an error: what it would add is below e^{−700} of the rest.
+            // Each of the at most k factors in a term of the k-th coefficient is off by no more than the worst. One that underflows is left out:
+            // see `underflow`.
             let worst = (1..=n).map(|k| self.errors[k] / self.moduli[k]).fold(0.0, f64::max);
             let bounds = (0..=n).map(|k| powers[k] * (1.0 + worst).powi(k as i32)).collect();
             return (Complex64::from(powers[n]), bounds);
@@ -267,5 +279,36 @@ mod tests {
                 );
             }
         }
+    }
+
+    /// One batch with v = 64 and derivatives of order 12: ψ_n(s) = e^{n(n − 1)v/2}·L(e^{nv}s). Around s = e^−270 the coefficient is below the normal
+    /// numbers, and has few digits or none.
+    #[test]
+    fn a_coefficient_that_underflows_has_an_error_as_large_as_itself() {
+        let (v, n) = (64.0, 12usize);
+        let bins = Bins::new(&[(1, v)]).unwrap();
+        let lattice = Spacings::new(&bins).lattice(Spacings::new(&bins).at_most(0.2)).unwrap();
+        let mut tables = vec![LogTable::new(v, bins.total, 0.0, lattice.unit)];
+        let order = Order {
+            n,
+            shift: lattice.shift,
+        };
+        let mut tiny = 0;
+        for log_s in (-400..0).step_by(2) {
+            let place = (f64::from(log_s) / lattice.unit) as i64;
+            let found = node(&bins, &mut tables, order, place);
+            if found.error == f64::INFINITY {
+                continue; // what overflows is not known
+            }
+            let shifted = tables[0].at(place + n as i64 * lattice.shift);
+            let exact = (shifted.value.re + 66.0 * v - found.log_scale).exp();
+            let off = (found.value.re - exact).abs();
+            assert!(off <= found.error + 1e-9 * exact, "{log_s}: {found:?} {exact}");
+            if exact < 1e-308 {
+                tiny += 1;
+                assert!(found.error >= exact, "{log_s}: {found:?} {exact}");
+            }
+        }
+        assert!(tiny > 3, "{tiny}");
     }
 }

@@ -177,7 +177,7 @@ impl TransformLine<'_> {
             * (roundings + 4.0 * (power * angle).abs() + 4.0 * gamma.im.abs() + 4.0 * (base.abs() + angle * y));
         // Roundings in proportion to |u|: four of phases y·u, and that of u itself, which is in y·u and in p·u.
         let of_places = f64::EPSILON * (5.0 * y + power) * sums.turned;
-        let offset = (power + y) * Points::offset(self.log_total);
+        let offset = (power + y) * Points::common_error(self.log_total);
         let whole = (ln_gamma(Complex64::new(power, 0.0)).0.re - gamma.re + power * nodes.shift - angle * y).exp();
         let decay = |y: f64| self.log_decay(y);
         let error = scale * (sums.errors + sums.sizes * (slack + gamma_error) + of_places)

@@ -3,8 +3,9 @@
 //! All that is needed of a batch is this one function: as Y^k times the density of Y is e^{k(k−1)v/2} times that of e^{kv}·Y,
 //! E[Y^k e^{−ςY}] = e^{k(k−1)v/2}·L(e^{kv}ς), with e^{kv}ς on the same ray.
 //!
-//! L is a sum over the nodes of a [`Rule`]. For |ς| ≤ 1 the sum is that of e^{−ςY} − 1 + ςY, whose expectation is L(ς) − 1 + ς: then log L
-//! has an error in proportion to |ς|. It is at most |ςY|²/2 and 2|ςY|, on the lines too, as Re ςY is not negative there.
+//! There are three ways. For small ς, log L follows from the moments of Y − 1. For |ς| ≤ 1 the nodes of a [`Rule`] give the expectation of
+//! e^{−ςY} − 1 + ςY, which is L(ς) − 1 + ς, so that log L has an error in proportion to |ς|: the modulus of what is summed is at most
+//! min(|ςY|²/2, 2|ςY|), on the lines too, as Re ςY is not negative there. For larger ς, L itself is a sum over the nodes of a rule.
 
 use crate::loss::allocation::excess::excess_at;
 use crate::loss::allocation::normal_rule::{Points, Product, Rule, RuleNode, geometric, log_suppressed};
@@ -15,12 +16,12 @@ use rustc_hash::FxHashMap;
 
 /// Rules are made for log |ς| in intervals of this length.
 const LENGTH: f64 = 1.0;
-/// Moments of Y − 1 that are used for small |ς|, and the largest |ς|: the logarithm of 1 plus the excess is then small.
+/// The highest moment of Y − 1 that is used for small |ς|, and the largest |ς| for which that is tried.
 const MOST_MOMENTS: usize = 14;
 const LARGEST_SERIES: f64 = 0.05;
 /// Terms that are added up before their sum is added.
 const BLOCK: usize = 12;
-/// Largest modulus of the exponents of which a term is a product: beyond, it is computed from their sum.
+/// Largest modulus of the two exponents whose exponentials are multiplied to give a term. Beyond it, a term is one exponential of their sum.
 const LARGEST_EXPONENT: f64 = 600.0;
 
 /// The trapezoid rules of one batch along the ray at one angle.
@@ -137,7 +138,7 @@ impl Direct {
     fn factor(&mut self, place: i64) -> Factor {
         let Self { rule, references, .. } = self;
         let is_real = rule.is_real();
-        rule.shared(&mut self.factors, place, |Product { x, slack }| {
+        rule.cached(&mut self.factors, place, |Product { x, slack }| {
             let exponent = references.1 - x * rule.phase.0;
             Factor {
                 x,
@@ -204,7 +205,7 @@ impl Direct {
             return LogTransform::UNKNOWN;
         }
         let value = sum.value.ln() + (log + rule.log_weight);
-        LogTransform::new(value, 1.5 * relative, log.abs())
+        LogTransform::new(value, 1.5 * relative + rule.log_weight_error, log.abs())
     }
 }
 
@@ -220,7 +221,7 @@ impl Centred {
 
     fn term(&mut self, place: i64) -> Term {
         let Self { rule, terms, .. } = self;
-        rule.shared(terms, place, |Product { x, slack }| {
+        rule.cached(terms, place, |Product { x, slack }| {
             let z = Complex64::new(rule.phase.0, rule.phase.1) * -x;
             let (value, error) = excess_at(z, (slack + 2.0) * x);
             Term { x, value, error }
@@ -249,7 +250,8 @@ impl Centred {
         ends += geometric(last[0], last[1]);
         let of_base = (0.5 * size * size * variance.exp()).min(2.0 * size);
         let additions = 1.0 + 0.125 * self.rule.nodes.len() as f64;
-        let rounding = f64::EPSILON * (additions * sizes + errors);
+        let of_common = (f64::EPSILON + self.rule.log_weight_error) * sum.norm();
+        let rounding = f64::EPSILON * (additions * sizes + errors) + of_common;
         let error = common * (rounding + 0.5 * ends) + of_base * self.rule.log_spacing_error(|_| 0.0).exp();
         let change = sum * common - s;
         let base = (change + 1.0).norm();
@@ -257,7 +259,7 @@ impl Centred {
         if relative.is_nan() || relative > 0.5 {
             return LogTransform::UNKNOWN;
         }
-        // What is subtracted is off by `off` of itself.
+        // The ς that is subtracted has the relative error `off`.
         LogTransform::new(complex_ln_1p(change), 1.5 * (relative + off * size / base), size)
     }
 }
@@ -302,14 +304,15 @@ impl Transform {
     }
 }
 
-/// The excess over its first terms, for small ς.
+/// log L for small ς, from the Taylor series of E[e^{−ς(Y−1)}] in the moments of Y − 1: log L is the logarithm of that series, minus ς.
 ///
 /// With X = Y − 1 ≥ −1 and Re ς ≥ 0, e^{−ςX} differs from its Taylor polynomial of degree J − 1 by at most |ςX|^J·e^{|ς|}/J!, and |X|^J is at most 1 + Y^J,
 /// whose expectation is 1 + e^{J(J−1)v/2}. The moments E[X^j] are sums of (−1)^{j−k}·C(j, k)·e^{k(k−1)v/2}, which are at most
 /// 2^j·e^{j(j−1)v/2} together.
 #[derive(Debug)]
 struct Moments {
-    /// (−1)^j·E[X^j]/j!, bounds on their errors, and (1 + e^{j(j−1)v/2})/j!, by j.
+    /// By j: (−1)^j·E[X^j]/j!, a bound on its rounding error, and the factor (1 + e^{j(j−1)v/2})/j! of |ς|^j in the bound on the remainder of a
+    /// series that ends before j.
     terms: [(f64, f64, f64); MOST_MOMENTS + 1],
 }
 
@@ -325,7 +328,7 @@ impl Moments {
                 binomial *= k as f64 / (j + 1 - k) as f64;
                 sign = -sign;
             }
-            // (−1)^j·Σ (−1)^{j−k} C(j, k) m_k; the second one without cancellation.
+            // (−1)^j·Σ (−1)^{j−k} C(j, k) m_k; the second central moment is e^v − 1, without cancellation.
             let exact = if j == 2 { variance.exp_m1() } else { moment };
             let signed = if j % 2 == 0 { exact } else { -exact };
             let size = raw(j) * if j == 2 { 1.0 } else { (2.0f64).powi(j as i32) };
