@@ -241,6 +241,7 @@ def rdp_by_formula(norm, order, noise, rate, steps):
     return float(steps * mp.log(mp.fsum(terms)) / (order - 1))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rounding", [None, 0.01])
 def test_renyi_accounts_are_those_of_the_formula(rounding):
     orders, norms = list(range(2, 64)), np.array([0.0, 0.0112, 0.3, 0.455, 1.0])

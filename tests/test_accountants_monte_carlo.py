@@ -77,6 +77,7 @@ def test_epsilon_is_no_larger_than_by_renyi_and_delta_smaller(group_size, histor
     assert monte_carlo.get_delta(epsilon) < 1e-5
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "row",
     [r for r in rows("privacy_curves.csv") if r["weights"].startswith("binomial") and r["steps"] == "1000"],

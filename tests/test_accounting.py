@@ -175,6 +175,7 @@ def test_the_corners_of_the_domain_give_ordered_bounds(run):
     assert np.all(lower[1:] <= upper[:-1])  # epsilon and delta fall, whatever the widths
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::hockeystick.WideIntervalWarning")
 @pytest.mark.parametrize(
     "run",

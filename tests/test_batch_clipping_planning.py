@@ -255,6 +255,7 @@ def test_a_plan_of_clipped_batches():
 # What is told, drawn and asked on the command line
 
 
+@pytest.mark.slow
 def test_reports_and_pictures_are_about_the_batches(tmp_path):
     matplotlib = pytest.importorskip("matplotlib")
     matplotlib.use("agg")

@@ -51,6 +51,7 @@ def test_a_split_below_the_largest_can_be_the_best():
     assert hs.black_box.get_delta(epsilon=epsilon, group_size=size, **run) < 0.9 * at_the_largest
 
 
+@pytest.mark.slow
 def test_the_bound_by_trade_off_functions_is_between_the_black_box_and_the_exact_one():
     """GROUP, Proposition 20, in the run of its Figure 1: strictly worse than Theorem 18."""
     sizes = [2, 4, 8]

@@ -56,6 +56,7 @@ RUNS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", RUNS)
 def test_certificates_of_all_kinds_follow_it(name):
     run, about = RUNS[name]

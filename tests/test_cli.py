@@ -180,6 +180,7 @@ def test_runs_are_described_as_in_python(options, arguments):
     assert found["epsilon"] == ends[1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", ["epsilon", "delta", "noise", "steps", "group-size"])
 @pytest.mark.parametrize(
     ("options", "words"),

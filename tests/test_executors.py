@@ -74,6 +74,7 @@ def drawn(executor=None, **others):
     return kernels.monte_carlo_delta(levels, *LOSSES, 1.0, STEPS, **DRAWING, **others, executor=executor)
 
 
+@pytest.mark.slow
 def test_monte_carlo_has_the_same_bits_by_any_executor(pool):
     alone = drawn()
     with ThreadPoolExecutor(3) as threads:
@@ -157,6 +158,7 @@ def test_a_sweep_keeps_scalars_empty_arrays_and_groups():
     np.testing.assert_array_equal(found, hs.get_epsilon(**run, **group))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("exact", [True, False])
 def test_individual_epsilons_have_the_same_bits(monkeypatch, pool, exact):
     monkeypatch.setattr("hockeystick.accountants._individual.answers.SMALLEST_PART", 150)

@@ -75,6 +75,7 @@ def test_the_printed_epsilon_is_not_below_the_certified_one():
         assert found["epsilon"] <= printed <= found["epsilon"] * (1 + 2e-4)
 
 
+@pytest.mark.slow
 def test_it_is_plain_data():
     for arguments in (
         {"sample_rate": 0.01},

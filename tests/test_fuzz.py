@@ -173,6 +173,7 @@ def answers_or_refuses(call):
 checks = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much]
 
 
+@pytest.mark.slow
 @settings(max_examples=FEW, deadline=None, suppress_health_check=checks, derandomize=True)
 @given(calls())
 def test_every_function_answers_or_refuses(call):

@@ -85,6 +85,7 @@ def test_a_split_that_is_no_count_is_refused(split):
         hs.shuffle.upper_bound(hs.Shuffle(5, 50), noise_multiplier=20.0, epochs=2, split=split)
 
 
+@pytest.mark.slow
 def test_two_threads_on_one_array_get_an_answer_or_a_clear_error():
     rdp, errors = np.zeros((20_000, 50)), []
     orders, norms = np.linspace(1.5, 500.0, 50), np.random.default_rng(1).random(20_000)

@@ -62,6 +62,7 @@ def replaced(state, path, value):
 WRONG = (None, True, -1, 0, 2.5, -1e308, 2**63, 2**64 - 1, 10**30, "", "x" * 2000, [], [[]], {}, {"a": []})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(PATHS.keys() - {"individual-clipping"}))
 def test_any_part_of_any_wrong_type_is_a_value_error_and_changes_nothing(name, tmp_path):
     state = json.loads(PATHS[name].read_bytes())["state"]
@@ -185,6 +186,7 @@ def nested(depth):
     return state
 
 
+@pytest.mark.slow
 def test_limits_of_a_state_are_these():
     check_limits(nested(MAX_DEPTH - 1))
     with pytest.raises(ValueError, match="at most 16 levels"):

@@ -33,6 +33,7 @@ def at_most(certificate):
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("max_grad_norm", [1.0, 3.0])
 def test_a_history_is_proven_as_it_was_recorded(max_grad_norm):
     accountant = followed(3, 20, max_grad_norm=max_grad_norm)
@@ -62,6 +63,7 @@ def test_norms_are_not_rounded_down_by_a_quotient():
     assert halves.certify(0, delta=DELTA).run["steps"][0]["group"]["norms"] == [0.05]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("exact", [True, False])
 def test_long_histories_are_raised_to_few_levels(exact):
     accountant = followed(2, 200, count=5, exact=exact)
@@ -132,6 +134,7 @@ def test_several_batches_under_one_noise_are_proven_as_they_are():
     assert certificate.verify()[0]
 
 
+@pytest.mark.slow
 def test_schedules_of_noise_are_covered():
     accountant = IndividualAccountant(1)
     for i in range(100):

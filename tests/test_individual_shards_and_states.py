@@ -46,6 +46,7 @@ def saved(accountant):
     return json.loads(json.dumps(accountant.state_dict()))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("exact", [True, False])
 @pytest.mark.parametrize("whole", [True, False])
 @pytest.mark.parametrize("cuts", [(15,), (20, 29)])
@@ -193,6 +194,7 @@ def test_after_very_many_refreshes_groups_have_an_upper_bound(monkeypatch):
     assert again.get_group_epsilon(group, 1e-5) == found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "settings", [{}, {"exact": False}, {"rounding": 0.01}, {"individual_clipping": True}]
 )

@@ -19,6 +19,7 @@ def largest_log_error(log_weights, weights):
     return float(max(errors))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("group_size", "sample_rate"),
     [(1, 0.25), (16, 0.03), (10_000, 0.01), (10_000, 0.5), (10_000, 1e-9), (777, 0.999)],

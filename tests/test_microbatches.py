@@ -60,6 +60,7 @@ def one_step_delta(epsilon, noise, members, direction):
     return float(total)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("direction", ["add", "remove"])
 @pytest.mark.parametrize(
     ("members", "whose"),

@@ -338,6 +338,7 @@ def test_planning_and_words():
     assert "Poisson sampling, add or remove" in explained
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("members", [2, 3])
 def test_groups_with_laplace_noise_are_bounded(members):
     run = {"mechanism": hs.Laplace(4.0), "delta": 1e-5, "tolerance": 1e-2}
@@ -361,6 +362,7 @@ def test_groups_with_laplace_noise_are_bounded(members):
     ).tight
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("members", [1, pytest.param(2, marks=pytest.mark.long), 8])
 def test_bins_that_stay_with_laplace_noise_are_taken_as_published(members):
     run = {"mechanism": hs.Laplace(20.0), "delta": 1e-5, "tolerance": 1e-4, "group_size": members}

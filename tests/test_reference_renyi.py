@@ -52,6 +52,7 @@ def test_a_group_of_64_with_little_noise_meets_the_expanded_power(order):
     assert value == pytest.approx(expected, rel=TOLERANCE, abs=0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("sigma", "sample_rate"), [("1.0", "0.01"), ("20", "0.3"), ("0.5", "0.5")])
 @pytest.mark.parametrize("order", [2, 17, 1000, 10_000])
 def test_one_record_meets_the_binomial_theorem_up_to_the_largest_order(order, sigma, sample_rate):

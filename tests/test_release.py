@@ -14,6 +14,7 @@ CLIPPED = np.clip(VALUES, 0.0, UPPER)
 REPETITIONS = 40
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("adjacency", ["add_remove", "replace"])
 @pytest.mark.parametrize("delta", [0.0, 1e-5, pytest.param(0.3, marks=pytest.mark.long)])
 def test_means_are_unbiased_and_as_exact_as_they_say(adjacency, delta):
@@ -82,6 +83,7 @@ def test_one_example_changes_the_sum_by_no_more_than_the_map_takes_it_to(adjacen
             assert abs(moved) <= UPPER / 2 + 1e-2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("adjacency", ["add_remove", "replace"])
 @pytest.mark.parametrize("delta", [0.0, 1e-5])
 def test_quantiles_have_nearly_the_rank_they_should(adjacency, delta):

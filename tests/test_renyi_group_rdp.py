@@ -82,6 +82,7 @@ def test_groups_of_100_000_and_orders_of_10_000_do_not_overflow(mechanism):
     assert np.isfinite(exact).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("order", [1.5, 4.0, 37.5])
 @pytest.mark.parametrize(("group_size", "sample_rate"), [(1, 0.02), (6, 0.1), (3, 0.7)])
 def test_the_exact_divergence_is_that_of_the_definition(order, group_size, sample_rate):
@@ -320,6 +321,7 @@ def test_an_exact_divergence_of_too_many_masses_is_refused_with_advice():
         hs.renyi.group_rdp(hs.Skellam(1e12), 2.0, sample_rate=0.1, group_size=2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("order", "rdp", "delta"), [(4.0, 1.0, 1e-5), (1.5, 0.3, 1e-3), (8.0, 0.01, 0.01)])
 def test_the_optimal_conversion_is_that_of_the_worst_two_coins(order, rdp, delta):
     # Asoodeh et al. 2021: for coins of bias p, q with D_order = rdp, epsilon is log((p - delta) / q).

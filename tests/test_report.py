@@ -139,6 +139,7 @@ def test_it_does_not_use_the_picture_manager(tmp_path):
     assert (dict(mpl.rcParams), mpl.get_backend()) == (before, backend)
 
 
+@pytest.mark.slow
 def test_the_same_arguments_give_the_same_file(tmp_path):
     first = hs.report(CURVE, tmp_path / "report.html").read_bytes()
     assert hs.report(hs.privacy_curve(**RUN), tmp_path / "report.html").read_bytes() == first
@@ -195,6 +196,7 @@ OPTIONS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SOURCES)
 def test_the_code_in_it_makes_the_same_report(name, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
@@ -231,6 +233,7 @@ class Fence(HTMLParser):
         self.code += data if self.inside else ""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["report.md", "report.html"])
 @pytest.mark.parametrize("pictures", [True, False])
 def test_the_code_in_it_keeps_every_option(name, pictures, tmp_path, monkeypatch):
@@ -287,6 +290,7 @@ def individual(norms):
     return accountant
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["report.html", "report.md"])
 def test_a_report_does_not_depend_on_the_norms_of_examples(name, tmp_path):
     some = hs.report(individual([0.1, 0.2, 0.3]), tmp_path / name).read_bytes()

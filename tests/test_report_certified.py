@@ -48,6 +48,7 @@ def ends_of(certificate):
     return lower[0] if lower else None, upper
 
 
+@pytest.mark.slow
 def test_the_epsilon_of_a_page_is_the_proven_one(cut, given, tmp_path):
     lower, upper = ends_of(cut)
     engine, shown = CUT.epsilon(DELTA), rounded_up(upper)
@@ -147,6 +148,7 @@ def test_poisson_accounting_beside_shuffled_batches_is_the_same_number(tmp_path)
     assert f"Poisson accounting says {own}" in found.row("shuffling, zero out")[2]
 
 
+@pytest.mark.slow
 def test_what_fails_stands_first_and_the_accountant_answers(tmp_path, monkeypatch):
     monkeypatch.setattr(hs.Certificate, "verify", lambda _: (False, ["not verified: V3"]))
     found = page(CURVE, tmp_path, certified=True, pictures=False)

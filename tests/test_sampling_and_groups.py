@@ -140,6 +140,7 @@ def test_bounds_is_true_or_false(wrong):
         hs.get_epsilon(delta=1e-5, noise_multiplier=1.0, sample_rate=0.1, steps=5, bounds=wrong)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::hockeystick.errors.WideIntervalWarning")
 @pytest.mark.parametrize(("adjacency", "width"), [("remove", 1e-6), ("replace", 0.05)])
 def test_forty_members_with_norms_have_useful_intervals_after_few_steps(adjacency, width):

@@ -79,6 +79,7 @@ def test_groups_by_the_definition(case, epsilon):
     assert run.delta(epsilon) == pytest.approx(exact(*case, epsilon, SIGMA), rel=1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", CASES[:3])
 def test_no_updates_exceed_the_bound(case):
     sampling, settings = how(*case)

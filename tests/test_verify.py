@@ -99,6 +99,7 @@ QUICK = (
 and 2481, 3546 and 5132 had no certificate."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", QUICK)
 def test_random_runs_are_verified(number):
     """More are in docs/certificates/random_runs.json, and in `test_many_random_runs_are_verified`."""
@@ -136,6 +137,7 @@ def test_one_step_and_full_batches_have_closed_forms():
         assert verified, lines
 
 
+@pytest.mark.slow
 def test_few_steps_at_a_small_rate_are_proven_with_a_cut():
     curve = hs.privacy_curve(noise_multiplier=1.0, sample_rate=0.001, steps=2, adjacency="remove")
     certificate = curve.certify(epsilon=0.2)
@@ -363,6 +365,7 @@ def test_random_changes_never_raise_anything_but_the_two_errors():
 # ---- certificates in Python, in reports, on the command line
 
 
+@pytest.mark.slow
 def test_what_is_not_covered_is_refused_by_name():
     dealt = {"noise_multiplier": 2.0, "sampling": hs.RandomAllocation(10), "steps": 10}
     published = json.loads(hs.privacy_curve(group_size=65, **dealt).certify(delta=1e-5).to_json())
@@ -435,6 +438,7 @@ def test_reports_show_the_proof_and_attach_the_certificate(tmp_path):
     assert "verified" not in plain
 
 
+@pytest.mark.slow
 def test_a_report_says_so_if_the_checker_disagrees(tmp_path, monkeypatch):
     monkeypatch.setattr(hs.Certificate, "verify", lambda _: (False, ["not verified: V3"]))
     page = hs.report(CURVE, tmp_path / "card.md", certified=True).read_text("utf-8")

@@ -113,6 +113,7 @@ def test_arguments_of_all_nodes_are_within_the_lattice_s_reach():
         correlated.transforms(json.dumps([run_of(1, 1, decay=0.5), WITNESS | {"lattice": lattice}]), ctx.prec)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("bins", "epochs"), [(1, 1), (1, 2)])
 def test_transforms_have_the_factor_of_the_turn_and_the_error_of_the_page(bins, epochs):
     run, chain = run_of(bins, bins * epochs), chain_of(bins, epochs, 2.0, 0.5, 0.5)

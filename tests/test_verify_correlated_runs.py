@@ -108,6 +108,7 @@ def test_other_claims_and_other_steps_beside():
         assert certificate.claims[0]["epsilon"] == pytest.approx((curve + other).epsilon(DELTA), rel=1e-5)
 
 
+@pytest.mark.slow
 def test_runs_beside_laplace_noise_are_certified_on_a_lattice():
     run = {"mechanism": MATRICES["toeplitz"], "sampling": hs.CyclicPoisson(0.05, cycle=4), "steps": 47}
     curve = hs.privacy_curve(**run) + hs.privacy_curve(mechanism=hs.Laplace(8.0), sample_rate=0.1, steps=3)

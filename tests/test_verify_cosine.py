@@ -130,6 +130,7 @@ def certificates():
     return made_once(CURVES, DELTA)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CURVES)
 def test_certificates_are_proven_and_claim_no_more_than_is_true(name, certificates):
     curve, certificate = CURVES[name], certificates(name)
@@ -165,6 +166,7 @@ def test_a_run_that_is_another_one_is_not_proven(name, path, value, certificates
     assert not hockeystick_verify.verify_text(json.dumps(document))[0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("way", "epsilon"), [("remove", 1.0), ("mixed", 1.0)])
 def test_intervals_of_two_steps_hold_the_integral(way, epsilon):
     rates, norms, cosine = [0.25, 0.4, 0.1], [1.0, 0.5, 0.75], 0.35

@@ -355,6 +355,7 @@ def excess(level, variance, sign):
     return np.where(level > 0, value, 1 - level if sign == 1 else 0.0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("epsilon", [-0.3, 0.0, 0.4, 1.5])
 @pytest.mark.parametrize(
     ("given", "own", "other"),

@@ -131,6 +131,7 @@ def document_of(certificate):
     return json.loads(certificate.to_json())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [64, 256])
 def test_large_groups_are_certified(size):
     curve = group_of(size)
@@ -145,6 +146,7 @@ def test_several_processes_prove_the_same():
     assert certificate.verify() == certificate.verify(processes=2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("adjacency", ["add", "replace"])
 def test_where_q_loses_shifts_the_guarantee_alone_is_claimed(adjacency, monkeypatch):
     curve = group_of(48, adjacency)
@@ -163,6 +165,7 @@ def test_where_q_loses_shifts_the_guarantee_alone_is_claimed(adjacency, monkeypa
     assert claim["epsilon"] == pytest.approx(both.claims[0]["epsilon"], rel=1e-6)
 
 
+@pytest.mark.slow
 def test_other_schemes_lose_shifts_too():
     fixed = {"sampling": hs.WithoutReplacement(100, 10_000), "sample_rate": None}
     several = {"sampling": hs.Poisson(0.005, microbatches=2), "sample_rate": None}
@@ -338,6 +341,7 @@ def test_renyi_divergences_of_rounded_norms_are_enclosed():
     assert float(curve.renyi(4.0)) == pytest.approx(upper["at_most"], rel=1e-9)
 
 
+@pytest.mark.slow
 def test_divergences_that_take_too_many_nodes_are_proven_by_moments():
     curve = group_of(256)
     certificate = curve.certify(order=4.0)

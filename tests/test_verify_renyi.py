@@ -39,6 +39,7 @@ def test_divergences_of_bounded_losses_are_certified(name):
     assert not smaller.verify()[0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", RUNS)
 def test_both_proofs_agree(name):
     curve = hs.privacy_curve(**RUNS[name])
@@ -69,6 +70,7 @@ def test_divergences_on_a_lattice_enclose_the_integral():
     assert found.upper - truth < 1e-6 * truth
 
 
+@pytest.mark.slow
 def test_losses_without_a_bound_have_no_divergence():
     # On the lattice of a curve, losses of Gaussian noise above the last node count as infinite.
     curve = hs.privacy_curve(

@@ -68,6 +68,7 @@ def test_bars_never_fall_and_end_full():
     assert done == [(each, 10) for each in (0, 1, 2, 3, 4, 5, 7, 10)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["random-allocation", "laplace-three-records", "correlated-bins"])
 def test_what_is_proven_does_not_depend_on_the_number_of_processes(name):
     document, done = read((CERTIFICATES / f"{name}.json").read_text("utf-8")), []
@@ -82,6 +83,7 @@ def test_what_is_proven_does_not_depend_on_the_number_of_processes(name):
     assert max(after - before for before, after in pairwise(share)) <= total[0] // 5
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("run", "about"),
     [

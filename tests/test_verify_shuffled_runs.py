@@ -32,6 +32,7 @@ RUNS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", RUNS)
 def test_certificates_have_the_ends_of_the_engine(name):
     arguments, delta = RUNS[name]
@@ -61,6 +62,7 @@ def test_delta_is_certified_at_an_epsilon():
     assert certificate.verify()[0]
 
 
+@pytest.mark.slow
 def test_noise_that_changes_is_certified():
     parts = [hs.privacy_curve(**EPOCH | {"noise_multiplier": noise}) for noise in (1.5, 2.0, 2.5)]
     found = parts[0] + parts[1] + parts[2]
@@ -106,6 +108,7 @@ def test_runs_without_a_certificate_are_refused_by_name():
         hs.privacy_curve(**EPOCH).certify(delta=2.0)
 
 
+@pytest.mark.slow
 def test_large_groups_are_followed_or_refused():
     run = {"noise_multiplier": 40.0, "sampling": hs.Shuffle(50, 5000), "adjacency": "zero_out", "steps": 100}
     found = hs.privacy_curve(group_size=100, **run)
@@ -220,6 +223,7 @@ def changes(document, generator):
     return changed
 
 
+@pytest.mark.slow
 def test_changed_witnesses_prove_nothing_that_is_false(document):
     """Any upper end is at least the mean over all placements, and any lower end is below it."""
     generator, outcomes = np.random.default_rng(28), Counter()
@@ -365,6 +369,7 @@ def test_laws_of_large_groups_are_computed_once_for_all_noise():
     assert law.rest >= 0
 
 
+@pytest.mark.slow
 def test_many_kinds_of_noise_are_certified_within_the_limits():
     """With so many kinds of epochs the maker lists fewer places of the law."""
     curve = hs.privacy_curve(**EPOCH | {"noise_multiplier": 4.0, "group_size": 2})

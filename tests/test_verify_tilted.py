@@ -289,6 +289,7 @@ RUNS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("steps", "epsilon"), RUNS)
 @pytest.mark.parametrize("way", ["remove", "add"])
 def test_both_lines_agree(steps, epsilon, way):
@@ -320,6 +321,7 @@ def test_steps_in_both_directions_agree_on_both_lines():
     assert float(tilted.rad()) < 1e-6 * level
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("adjacency", ["remove", "add"])
 @pytest.mark.parametrize(
     ("sampling", "steps"),

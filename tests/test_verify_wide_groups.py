@@ -135,6 +135,7 @@ def test_groups_of_tens_in_samples_that_are_cut_are_certified():
     assert not certificate.with_claims([claim | {"epsilon": float(low) * (1 - 1e-6)}]).verify()[0]
 
 
+@pytest.mark.slow
 def test_of_many_replaced_records_the_number_in_the_batch_is_published():
     group, batch, records, noise, epsilon = 20, 3, 30, 5.0, 0.8
     curve = hs.privacy_curve(
