@@ -61,7 +61,7 @@ function calculatorWorker() {
       }
     }
     if (isShuffled) {
-      // The lower end takes up to a second, and nobody quotes it.
+      // The lower end takes up to two seconds, and the upper one is the one to quote.
       tell({ epsilon: { lower: null, upper: ask(UPPER, delta, ACCURATE).upper }, took: performance.now() - began });
       await breathe();
       if (id !== newest) return;
