@@ -120,8 +120,7 @@ def test_an_epsilon_is_never_negative():
 def test_random_runs_have_the_epsilons_of_the_exact_engine(seed):
     rng = np.random.default_rng(seed)
     noise, rate = float(10 ** rng.uniform(-0.2, 1.0)), float(10 ** rng.uniform(-3.5, -0.05))
-    count = int(10 ** rng.uniform(0, 4))
-    norms = 10 ** rng.uniform(-3.5, 0, 4)
+    count, norms = int(10 ** rng.uniform(0, 4)), 10 ** rng.uniform(-3.5, 0, 4)
     accountant = run(IndividualAccountant(4), (noise, rate, count), norms=norms)
     curves = [curve(float(norm), (noise, rate, count)) for norm in norms]
     for delta in (1e-3, 1e-6, 1e-12):

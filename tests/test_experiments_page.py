@@ -9,7 +9,9 @@ import pytest
 
 import hockeystick as hs
 from benches.experiments import page
-from benches.experiments.shuffle import with_other_sizes
+from benches.experiments.effort import FULL
+from benches.experiments.results import Results
+from benches.experiments.shuffle import stored_models, with_other_sizes
 
 STORED = {paper: json.loads((page.FOLDER / f"{paper}.json").read_text("utf-8")) for paper in page.PAPERS}
 
@@ -130,6 +132,18 @@ def test_stored_runs_of_other_batch_sizes_are_kept():
     ]
     for other in ({}, {**before, "epochs": 3}, {**before, "examples": 5_000}):
         assert with_other_sizes(now, other) == now["runs"]
+
+
+@pytest.mark.parametrize("changed", [None, "noise_multiplier", "held_out", "choices"])
+def test_stored_runs_with_other_settings_are_not_kept(tmp_path, changed):
+    results = Results("shuffle", tmp_path, FULL)
+    assert stored_models(results) == {}
+    results.numbers = {"noise_multiplier": 4.0, "held_out": 5000, "choices": {"softmax": ((1.0,), (3.0,))}}
+    results.numbers["models"] = {"softmax": {"epochs": 100}}
+    results.write()
+    if changed is not None:
+        results.numbers[changed] = 3.0
+    assert stored_models(results) == ({"softmax": {"epochs": 100}} if changed is None else {})
 
 
 def test_what_the_text_says_of_individual_is_stored():

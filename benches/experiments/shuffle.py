@@ -22,7 +22,7 @@ import hockeystick as hs
 from benches.experiments.clipping import tested_after
 from benches.experiments.effort import Effort
 from benches.experiments.pictures import BLUE, GREY, ORANGE, key_below, picture
-from benches.experiments.results import Results
+from benches.experiments.results import Results, plain
 from benches.experiments.shuffle_training import (
     CHOICES,
     CLIPPINGS,
@@ -76,7 +76,7 @@ def finish(started: Started, output: Path) -> None:
     results = started.results
     with results.timed("epsilons"):
         results.numbers["epsilons"] = epsilons(60_000, EPSILON_EPOCHS)
-    before = json.loads(results.path.read_text("utf-8")) if results.path.exists() else {}
+    before = stored_models(results)
     for name, trainings in reversed(started.trainings.items()):
         found = [training.result() for training in trainings]
         for training in found:
@@ -87,10 +87,19 @@ def finish(started: Started, output: Path) -> None:
             "tested_after": tested_after(found[0].epochs),
             "runs": [row for training in found for row in training.rows],
         }
-        model["runs"] = with_other_sizes(model, before.get("models", {}).get(name, {}))
+        model["runs"] = with_other_sizes(model, before.get(name, {}))
         results.numbers["models"][name] = model
         results.write()
     draw(output, results.numbers)
+
+
+def stored_models(results: Results) -> dict[str, Any]:
+    """Return the models in the file of the results, if they were trained with the same noise and choices."""
+    if not results.path.exists():
+        return {}
+    stored: dict[str, Any] = json.loads(results.path.read_text("utf-8"))
+    settings = plain({key: results.numbers[key] for key in ("noise_multiplier", "held_out", "choices")})
+    return stored["models"] if settings.items() <= stored.items() else {}
 
 
 def with_other_sizes(model: dict[str, Any], before: dict[str, Any]) -> list[dict[str, Any]]:

@@ -9,7 +9,7 @@ function calculatorWorker() {
   const NOTICED_MS = 3;
   /** Points of the curve; of shuffled batches, whose points take up to a second each, fewer. */
   const POINTS = 33, SHUFFLED_POINTS = 9;
-  /** One run of each kind, as the core takes them: browsers compile what is used for the first time, which takes up to a tenth of a second. */
+  /** Runs of the kinds whose code is slow at first, as the core takes them: browsers compile what is used for the first time, for up to a tenth of a second. */
   const KINDS = [
     [1, 0, 0.01, 0, 1000, 8, 0], [1, 0, 0.01, 0, 1000, 1, 1], [1, 1, 100, 10000, 100, 1, 0], [1, 1, 100, 10000, 100, 1, 1],
     [3, 3, 100, 0, 300, 1, 0], [3, 3, 20, 0, 20, 1, 0],
@@ -90,7 +90,7 @@ function calculatorWorker() {
     if (!isWarm) await warm(id);
   }
 
-  /** Asks about runs of all kinds, so that their code is fast when somebody does; stops when somebody does. */
+  /** Asks about `KINDS`, so that their code is fast when somebody does; stops when somebody does. */
   async function warm(id) {
     for (let round = 0; round < ROUNDS; round += 1) {
       for (const fields of KINDS) {

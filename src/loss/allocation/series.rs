@@ -102,9 +102,7 @@ impl<T: Coefficient> Series for Vec<T> {
     }
 
     fn add_multiple(&mut self, to: usize, factor: T, other: &Self, from: usize) {
-        for (sum, &other) in self[to..].iter_mut().zip(&other[from..]) {
-            *sum = *sum + factor * other;
-        }
+        add_multiple(&mut self[to..], factor, &other[from..]);
     }
 
     fn add_later(&mut self, a: &Self, multiples: &[f64], j: usize) {
@@ -119,11 +117,16 @@ impl<T: Coefficient> Series for Vec<T> {
 pub(crate) fn product<T: Coefficient>(a: &[T], b: &[T]) -> Vec<T> {
     let mut found = vec![T::from(0.0); a.len()];
     for (i, &factor) in a.iter().enumerate() {
-        for (sum, &other) in found[i..].iter_mut().zip(b) {
-            *sum = *sum + factor * other;
-        }
+        add_multiple(&mut found[i..], factor, b);
     }
     found
+}
+
+/// Adds a multiple of each coefficient to a sum.
+fn add_multiple<T: Coefficient>(sums: &mut [T], factor: T, others: &[T]) {
+    for (sum, &other) in sums.iter_mut().zip(others) {
+        *sum = *sum + factor * other;
+    }
 }
 
 /// The power of a series whose first coefficient is 1.
