@@ -92,6 +92,46 @@ def test_two_batches_have_narrow_intervals_for_little_and_much_noise(noise, epoc
     assert upper < hs.get_epsilon(sampling=hs.FullBatch(), steps=epochs, **run)[1]
 
 
+@pytest.mark.parametrize(
+    ("batches", "steps", "noise", "delta"),
+    [
+        (100, 50, 20, 1e-6),
+        (4, 2, 23, 5e-9),
+        (2, 2, 8, 5e-9),
+        (10, 7, 60, 5e-9),
+        (23, 2, 57.38, 6.1e-8),
+        (7, 2, 66, 2e-8),
+    ],
+)
+def test_few_batches_and_parts_of_epochs_with_much_noise_have_narrow_intervals(batches, steps, noise, delta):
+    lower, upper = hs.get_epsilon(
+        delta=delta,
+        noise_multiplier=noise,
+        sampling=hs.RandomAllocation(batches),
+        steps=steps,
+        adjacency="remove",
+        bounds=True,
+    )
+    assert upper * (1 - 1e-6) < lower <= upper
+    if steps == 2:
+        exact = delta_of_two_batches(batches, noise, np.array([lower, upper]))
+        assert exact[1] * (1 - 1e-8) <= delta <= exact[0] * (1 + 1e-8)
+
+
+def delta_of_two_batches(batches, noise, epsilons):
+    """E[(a + (Y1 + Y2)/t - e^epsilon)_+] for two batches of t: a sum over Y1, closed in Y2."""
+    root = 1 / noise
+    points = np.linspace(-14, 18, 400_001)
+    first = np.exp(root * points - root**2 / 2)
+    # What W exceeds e^epsilon by is small: it is formed without cancellation.
+    needed = 1 + batches * np.expm1(epsilons)[:, None] + (1 - first)
+    logs = np.log(np.maximum(needed, 1e-300))
+    above = np.where(needed > 0, -logs / root + root / 2, np.inf)
+    second = ndtr(above) - needed * ndtr(above - root)
+    density = np.exp(-(points**2) / 2) / math.sqrt(2 * math.pi)
+    return np.sum(second * density, axis=1) * (points[1] - points[0]) / batches
+
+
 def test_epsilon_grows_with_epochs_and_falls_with_noise_and_batches():
     by_steps = [epsilon(hs.RandomAllocation(20), steps) for steps in (20, 27, 40, 200)]
     run = {"delta": 1e-6, "noise_multiplier": 1.0, "sampling": hs.RandomAllocation(20), "tolerance": 1e-4}

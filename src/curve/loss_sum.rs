@@ -272,7 +272,9 @@ impl LossSum {
                 slope: 1.0,
             });
         }
-        if self.log_variation() < RARE
+        // The bounds of single steps without a closed form may be far from δ, so that their sum says nothing of where ε is.
+        if self.segments.iter().all(|segment| segment.loss.has_closed_form())
+            && self.log_variation() < RARE
             && let Some(found) = starting_point::of_rare_losses(&self.segments, log_delta)
         {
             return Some(found);

@@ -5,9 +5,11 @@
 //!
 //! Otherwise W = a + R becomes a + R·e^{iϑ}, whose phase grows with R. For every R₀, with ψ₀ the phase at R₀,
 //! |M(w + iy)| ≤ e^{Tϑ²/2}·C·(e^{−yψ₀}·M(w) + max(a^w, (a + R₀)^w)·P(R < R₀)) where C = 1 for w ≥ 0 and cos(ϑ/2)^w for w < 0, as
-//! cos(ϑ/2)·(a + R) ≤ |a + R·e^{iϑ}| ≤ a + R; and P(R < R₀) ≤ e^{λ(a + R₀)}·E[e^{−λW}] for every λ > 0.
+//! cos(ϑ/2)·(a + R) ≤ |a + R·e^{iϑ}| ≤ a + R; and P(R < R₀) ≤ e^{λ(a + R₀)}·E[e^{−λW}] for every λ > 0. The same holds for a truncated law, to
+//! which the segments between the two paths are added ([`truncated_decay`](super::truncated_decay)).
 
 use crate::loss::allocation::bins::Bins;
+use crate::special::log_space::log_add;
 use std::f64::consts::LN_2;
 
 /// Angles that are tried, from the largest down by a factor each time.
@@ -33,6 +35,8 @@ struct Turn {
     cost: f64,
     /// By R₀: its phase, and log of the bound on what is below it, over M(w).
     levels: Vec<(f64, f64)>,
+    /// log of a bound on what the segments between both paths add, over M(w).
+    segments: f64,
 }
 
 impl Decay {
@@ -56,6 +60,7 @@ impl Decay {
                 angle,
                 cost: 0.5 * stiffness * angle * angle + w.min(0.0) * (0.5 * angle).cos().ln() + LN_2,
                 levels: levels.iter().map(at).collect(),
+                segments: f64::NEG_INFINITY,
             }
         };
         let turns = if still > 0.0 {
@@ -66,7 +71,15 @@ impl Decay {
         Self { stiffness, turns }
     }
 
-    /// log of a bound on |M(w + iy)|/M(w).
+    /// The decay of a truncated law, with a bound on what the segments between the two paths add for each angle, without e^{Tϑ²/2}, over M(w).
+    pub(crate) fn with_segments(mut self, log_segments: impl Fn(f64) -> f64) -> Self {
+        for turn in &mut self.turns {
+            turn.segments = 0.5 * self.stiffness * turn.angle * turn.angle + log_segments(turn.angle);
+        }
+        self
+    }
+
+    /// log of a bound on |M(w + iy')|/M(w) for all y' ≥ `y`.
     pub(crate) fn log_bound(&self, y: f64) -> f64 {
         if self.turns.is_empty() {
             return -0.5 * y * y / self.stiffness;
@@ -74,7 +87,8 @@ impl Decay {
         let mut best = 0.0f64;
         for turn in self.turns.iter().filter(|turn| turn.cost < y * turn.angle) {
             let at = |&(phase, rare): &(f64, f64)| turn.cost + rare.max(-y * phase);
-            best = turn.levels.iter().map(at).fold(best, f64::min);
+            let turned = turn.levels.iter().map(at).fold(0.0, f64::min);
+            best = best.min(log_add(turned, turn.segments));
         }
         best
     }
@@ -150,5 +164,24 @@ mod tests {
             assert!(found >= exact - 1e-9, "{y}: {found} {exact}");
         }
         assert!(decay.log_bound(20.0) < -0.8 && decay.log_bound(60.0) < decay.log_bound(20.0));
+    }
+    /// Segments are added for each angle: without a loss on the way, they are what remains far out.
+    #[test]
+    fn what_segments_add_remains() {
+        let bins = Bins::new(&[(2, 0.01), (2, 0.0)]).unwrap();
+        // E[e^{−λW}] is e^{−λ/2} at most, as W ≥ 1/2.
+        let transform: Vec<(f64, f64)> = (0..30).map(|i| (0.25 * f64::from(i), -0.125 * f64::from(i))).collect();
+        let plain = Decay::new(&bins, &transform, (40.0, 0.0));
+        let level = -12.0;
+        let decay = plain.clone().with_segments(|angle| level + angle.ln());
+        for y in [10.0, 1e3, 1e5] {
+            assert!(decay.log_bound(y) >= plain.log_bound(y), "{y}");
+        }
+        let stiffness = bins.stiffness();
+        // Far out all else is gone, and the smallest angle costs the least.
+        let smallest = LARGEST_ANGLE * ANGLE_FACTOR.powi(ANGLES as i32 - 1);
+        let exact = 0.5 * stiffness * smallest * smallest + level + smallest.ln();
+        let found = decay.log_bound(1e12).min(exact + 1.0);
+        assert!(found >= exact - 1e-12 && found < exact + 0.1, "{found} {exact}");
     }
 }

@@ -22,7 +22,7 @@ use std::f64::consts::PI;
 
 mod sums;
 
-/// Largest order n.
+/// Largest order n of sums over nodes.
 pub(crate) const MAX_ORDER: usize = 64;
 /// Largest phase of ςY on the lines that bound the error of the trapezoid rule, where v is small and elsewhere: turning further costs
 /// digits where v is small, as e^{b²/2} grows, and turning less where it is large, as large Y are then hardly suppressed on the lines.
@@ -48,6 +48,15 @@ pub(crate) struct Node {
     pub(crate) log_scale: f64,
     pub(crate) value: Complex64,
     pub(crate) error: f64,
+}
+
+impl Node {
+    /// A value of which nothing is known.
+    pub(crate) const UNKNOWN: Self = Self {
+        log_scale: 0.0,
+        value: Complex64::new(1.0, 0.0),
+        error: f64::INFINITY,
+    };
 }
 
 /// ψ_n along s = r·e^{iθ}, θ in [0, π/2).

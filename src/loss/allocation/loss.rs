@@ -9,6 +9,7 @@ use crate::loss::allocation::large_powers::LargePowers;
 use crate::loss::allocation::little_noise;
 use crate::loss::allocation::mellin::{Mellin, locked};
 use crate::loss::allocation::tilted::TransformLine;
+use crate::loss::allocation::truncated_decay::partial_decay;
 use crate::loss::allocation::truncated_law::TruncatedLaw;
 use crate::loss::allocation::truncated_tilted::{TiltedByLine, TiltedWhole};
 use crate::loss::privacy_loss::{Effort, PrivacyLoss, TiltedLoss, TiltedMoments};
@@ -183,14 +184,19 @@ impl PrivacyLoss for Allocation {
         };
         if let Some(line) = law.line(w) {
             self.work += WORK_OF_POINT * line.size() as u64;
-            return Box::new(TiltedByLine { law, line });
+            let partial = (self.bins.still > 0.0).then(|| {
+                let transform = self.mellin().transform();
+                partial_decay((&self.bins, &transform), law, &line)
+            });
+            return Box::new(TiltedByLine { law, line, partial });
         }
         let inner = Box::new(self.whole_tilted(c));
         Box::new(TiltedWhole::new(law, w, inner, self.whole_moments(c)))
     }
 
-    /// Where there is much noise and some batches are not released, the transform without large outputs is known to fall too slowly, and no
-    /// outputs are large. Tried for all epochs, it takes what the table of a chain of records may cost.
+    /// Where there is much noise and some of thousands of batches are not released, little is known of the transform without large outputs, and no
+    /// outputs are large: without this, 4,764 of 5,104 batches with noise 67 have an ε 8 % wide at δ = 6.5e-12. Tried for all epochs, it takes what the
+    /// table of a chain of records may cost.
     fn is_better_whole(&self) -> bool {
         self.direction == Direction::Remove && self.bins.still > 0.0
     }

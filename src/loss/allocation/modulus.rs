@@ -1,11 +1,18 @@
 //! How E[e^{(λ + iτ)W}] of a truncated law decays in τ.
 //!
-//! It is a product over the batches. For one batch let f be the characteristic function of Y/t under the law tilted by e^{λY/t}, whose
-//! density has a total variation of at most V: |f(τ)| ≤ V/τ. For g = |f|², which is a characteristic function too,
+//! It is a product over the batches. For one batch let f be the characteristic function of Y/t under the law tilted by e^{λY/t}, of which there
+//! are two bounds.
+//!
+//! **By the total variation** V of its density: |f(τ)| ≤ V/τ. For g = |f|², which is a characteristic function too,
 //! 1 − g(2τ) ≤ 4(1 − g(τ)), as 1 − cos 2x ≤ 4(1 − cos x). So 1 − g(τ) ≥ (τ/x)²(1 − V²/x²) for the x = 2^mτ in [X, 2X], X = √1.25·V: the
 //! smallest value in that interval is at both of its ends, 0.16·τ²/V². Hence |f(τ)|² ≤ 1 − 0.16·τ²/V² for τ ≤ √5·V.
+//!
+//! **By turning** ([`turned`]), which matters where batches are few, so that a power of V/τ falls slowly.
 
 use crate::loss::allocation::truncated_law::{TruncatedLaw, TruncatedPart};
+use turned::Turned;
+
+mod turned;
 
 /// The factor of τ²/V².
 const CURVATURE: f64 = 0.16;
@@ -13,8 +20,17 @@ const CURVATURE: f64 = 0.16;
 /// Bounds on the moduli of the transforms of all batches.
 #[derive(Debug, Clone)]
 pub(crate) struct Modulus {
-    /// Numbers of batches and V.
-    parts: Vec<(f64, f64)>,
+    parts: Vec<PartModulus>,
+}
+
+/// The bounds for batches that are alike.
+#[derive(Debug, Clone)]
+struct PartModulus {
+    /// How many batches there are.
+    count: f64,
+    /// V.
+    variation: f64,
+    turned: Option<Turned>,
 }
 
 impl Modulus {
@@ -22,7 +38,12 @@ impl Modulus {
     pub(crate) fn new(law: &TruncatedLaw, lambda: f64) -> Option<Self> {
         let of = |part: &TruncatedPart| {
             let log = part.tilting(lambda)?.log;
-            Some((part.count, part.total_variation(lambda, law.total, log)))
+            let variation = part.total_variation(lambda, law.total, log);
+            Some(PartModulus {
+                count: part.count,
+                variation,
+                turned: Turned::new(part, (lambda, law.total), variation),
+            })
         };
         let parts = law.parts.iter().map(of).collect::<Option<_>>()?;
         Some(Self { parts })
@@ -30,15 +51,22 @@ impl Modulus {
 
     /// log of a bound on |E[e^{(λ + iτ)W}]|/E[e^{λW}], which decreases in τ ≥ 0; where it is below −1/2, it falls at least like 1/τ.
     pub(crate) fn log(&self, tau: f64) -> f64 {
-        let one = |&(count, variation): &(f64, f64)| {
-            let x = tau / variation;
-            if x * x <= 5.0 {
-                0.5 * count * (-CURVATURE * x * x).ln_1p()
-            } else {
-                -count * x.ln()
-            }
+        self.parts.iter().map(|part| part.count * part.log_of_one(tau)).sum()
+    }
+}
+
+impl PartModulus {
+    /// For one batch. Its logarithmic derivative is at least twice its logarithm, or 1.
+    fn log_of_one(&self, tau: f64) -> f64 {
+        let x = tau / self.variation;
+        let by_variation = if x * x <= 5.0 {
+            0.5 * (-CURVATURE * x * x).ln_1p()
+        } else {
+            -x.ln()
         };
-        self.parts.iter().map(one).sum()
+        self.turned
+            .as_ref()
+            .map_or(by_variation, |turned| by_variation.min(turned.log(tau)))
     }
 }
 
@@ -56,7 +84,7 @@ mod tests {
             let modulus = Modulus::new(&law, lambda).unwrap();
             let mut closest = f64::INFINITY;
             for i in 1..60 {
-                let tau = 0.02 * f64::from(i) * modulus.parts[0].1;
+                let tau = 0.02 * f64::from(i) * modulus.parts[0].variation;
                 let Some(usable) = law.usable(lambda, lambda.hypot(tau)) else {
                     break;
                 };
@@ -77,20 +105,22 @@ mod tests {
     /// A uniform law on an interval of length 1 has the total variation 2: its |f|² is 1 − τ²/12 + …, the bound 1 − τ²/25.
     #[test]
     fn the_bound_on_one_batch_is_continuous_and_not_generous() {
-        let modulus = Modulus {
-            parts: vec![(1.0, 2.0)],
+        let modulus = PartModulus {
+            count: 1.0,
+            variation: 2.0,
+            turned: None,
         };
         let root = 2.0 * 5f64.sqrt();
-        assert!((modulus.log(root) - modulus.log(root * (1.0 + 1e-12))).abs() < 1e-10);
+        assert!((modulus.log_of_one(root) - modulus.log_of_one(root * (1.0 + 1e-12))).abs() < 1e-10);
         for tau in [0.1f64, 1.0, 3.0, 6.0, 20.0] {
             let exact = (2.0 / tau * (0.5 * tau).sin()).abs().ln();
-            assert!(exact <= modulus.log(tau) + 1e-12, "{tau}");
+            assert!(exact <= modulus.log_of_one(tau) + 1e-12, "{tau}");
         }
         // With twice the curvature it would still hold near 0, with 2.1 times not.
         let exact = (2.0 / 0.1 * 0.05f64.sin()).ln();
-        assert!(2.1 * modulus.log(0.1) < exact);
+        assert!(2.1 * modulus.log_of_one(0.1) < exact);
         // |f| ≤ V/τ is attained by half: 2·sin(τ/2)/τ at τ = π(2k + 1).
         let tau = 7.0 * std::f64::consts::PI;
-        assert!(modulus.log(tau) - (2.0 / tau).ln() < 1e-12);
+        assert!(modulus.log_of_one(tau) - (2.0 / tau).ln() < 1e-12);
     }
 }

@@ -49,6 +49,11 @@ impl Spacings {
         Self { shift }
     }
 
+    /// True if derivatives are shifts.
+    pub(crate) fn has_shift(self) -> bool {
+        self.shift.is_some()
+    }
+
     /// The widest spacing up to `most`.
     pub(crate) fn at_most(self, most: f64) -> f64 {
         match self.shift {

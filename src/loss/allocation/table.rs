@@ -1,9 +1,9 @@
 //! Values of ψ_n at equally spaced u = log s along rays, each computed once.
 
 use crate::loss::allocation::bins::{Bins, Part};
-use crate::loss::allocation::kernel::{Node, Ray};
+use crate::loss::allocation::kernel::{MAX_ORDER, Node, Ray};
 use crate::loss::allocation::places::Places;
-use crate::loss::allocation::shifted::{self, LogTable, Order};
+use crate::loss::allocation::shifted::{self, LogTable, MAX_SHIFTED_ORDER, Order};
 use crate::loss::allocation::spacings::{Lattice, Spacings};
 use crate::stopping::checkpoint;
 use rustc_hash::FxHashMap;
@@ -49,7 +49,16 @@ impl Tables {
         logs + self.tables.values().map(|table| table.work).sum::<u64>()
     }
 
-    /// ψ_n at e^{ih + iθ} for i from `from` to `to`.
+    /// The largest order n.
+    pub(crate) fn max_order(&self) -> usize {
+        if self.spacings.has_shift() {
+            MAX_SHIFTED_ORDER
+        } else {
+            MAX_ORDER
+        }
+    }
+
+    /// ψ_n at e^{ih + iθ} for i from `from` to `to`, h one of [`Tables::spacings`].
     pub(crate) fn values(
         &mut self,
         bins: &Bins,
@@ -67,6 +76,9 @@ impl Tables {
             .or_insert_with(|| Table::new(order, lattice.unit, angle));
         let places = (from..=to).map(|i| i * lattice.stride);
         if !has_shifts {
+            if order > MAX_ORDER {
+                return places.map(|_| Node::UNKNOWN).collect();
+            }
             return table.values(places, |table, i| table.at(bins, i));
         }
         let part = |part: &Part| LogTable::new(part.variance, bins.total, angle, lattice.unit);

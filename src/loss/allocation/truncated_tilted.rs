@@ -5,6 +5,7 @@
 //! more than the moment of what is left out.
 
 use crate::approx::Approx;
+use crate::loss::allocation::decay::Decay;
 use crate::loss::allocation::truncated_decay::log_decay;
 use crate::loss::allocation::truncated_law::TruncatedLaw;
 use crate::loss::allocation::vertical_line::VerticalLine;
@@ -59,6 +60,8 @@ impl VerticalLine {
 pub(crate) struct TiltedByLine<'a> {
     pub(crate) law: &'a TruncatedLaw,
     pub(crate) line: VerticalLine,
+    /// The decay where some batches are not released.
+    pub(crate) partial: Option<Decay>,
 }
 
 impl TiltedLoss for TiltedByLine<'_> {
@@ -77,7 +80,7 @@ impl TiltedLoss for TiltedByLine<'_> {
     }
 
     fn log_decay(&mut self, y: f64) -> f64 {
-        log_decay(self.law, &self.line, y)
+        log_decay(self.law, &self.line, self.partial.as_ref(), y)
     }
 
     fn changes(&self, spacing: f64, last: usize) -> Vec<Approx<Complex64>> {

@@ -25,6 +25,8 @@ const CLOSE: f64 = 1e-3;
 /// λ'/λ that are tried in the bounds on what the spacing adds.
 const SMALLER: [f64; 9] = [0.95, 0.9, 0.8, 0.7, 0.55, 0.4, 0.25, 0.15, 0.08];
 const LARGER: [f64; 8] = [1.05, 1.1, 1.2, 1.35, 1.6, 2.0, 3.0, 5.0];
+/// The relative error of a bound in place of a value whose modulus is at most the bound.
+const UNKNOWN: f64 = 2.0;
 /// Terms whose logarithms are below this are not computed, but counted as errors.
 const LEAST_TERM: f64 = -46.0;
 
@@ -113,14 +115,20 @@ impl VerticalLine {
             let found = law.log_transform(Complex64::new(self.lambda, tau), &terms);
             let x = tau / self.lambda;
             let (log_size, angle) = (0.5 * (x * x).ln_1p(), x.atan());
-            let log = found.value - base.value - Complex64::new(log_size, angle) * power;
             let rounding = found.value.norm() + base.value.norm() + power * (log_size + angle);
+            let error = (found.error + base.error + 4.0 * f64::EPSILON * (rounding + 2.0)).exp_m1();
+            // Far out the transform is next to nothing, and its bound is closer than a sum whose terms cancel.
+            let (change, error) = if error < UNKNOWN {
+                (found.value - base.value, error)
+            } else {
+                (Complex64::from(self.modulus.log(tau)), UNKNOWN)
+            };
             let weight = if k == 0 { -LN_2 } else { 0.0 };
             self.points.push(Point {
                 log_size,
                 angle,
-                log: log + weight,
-                error: (found.error + base.error + 4.0 * f64::EPSILON * (rounding + 2.0)).exp_m1(),
+                log: change - Complex64::new(log_size, angle) * power + weight,
+                error,
             });
         }
         Some(())

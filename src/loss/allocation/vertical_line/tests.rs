@@ -51,7 +51,7 @@ fn transforms_are_those_of_the_whole_law() {
         let off = (found.value - expected.value).norm();
         assert!(off <= found.error + expected.error, "{y}: {found:?} {expected:?} {off}");
         assert!(found.error < 1e-8, "{y}: {found:?}");
-        let (decay, exact) = (log_decay(&law, &line, y), (expected.value + 1.0).norm().ln());
+        let (decay, exact) = (log_decay(&law, &line, None, y), (expected.value + 1.0).norm().ln());
         assert!(exact <= decay + 1e-6, "{y}: {decay} {exact}");
         // The logarithm of W is nearly normal: half of the bound, with twice the exponent, is too small.
         assert!(2.0 * decay < exact || decay == 0.0, "{y}: {decay} {exact}");
@@ -91,5 +91,25 @@ fn points_that_are_left_out_are_bounded() {
         };
         let sum: f64 = 2.0 * (k + 1..40_000).map(size).sum::<f64>();
         assert!(sum <= bound && 0.5 * bound < sum, "{k} {y}: {sum} {bound}");
+    }
+}
+
+/// Two batches with little left out: where the transform is so small that its terms cancel, points have the bound on it in place of a value, and sums are
+/// still within their errors.
+#[test]
+fn points_of_which_only_a_bound_is_known_are_errors() {
+    let bins = Bins::new(&[(2, 57.38f64.powi(-2)), (21, 0.0)]).unwrap();
+    let law = TruncatedLaw::far(&bins, -18.0).unwrap();
+    let (w, reach) = (4666.0, 7465.0);
+    let far = VerticalLine::new(&law, w, reach).unwrap();
+    let near = VerticalLine::new(&law, w, 0.0).unwrap();
+    assert!(far.points.iter().any(|point| point.error == UNKNOWN));
+    assert!((far.log.value - near.log.value).abs() <= far.log.error + near.log.error);
+    for y in [0.25 * reach, 0.75 * reach, reach] {
+        let (found, bound) = (far.change(y), log_decay(&law, &far, None, y));
+        assert!(
+            found.error < 1e-6 && (found.value + 1.0).norm() <= bound.exp() + found.error,
+            "{y}: {found:?}"
+        );
     }
 }
