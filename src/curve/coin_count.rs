@@ -4,39 +4,38 @@
 //!
 //! > δ = Σ_{S_i > ε} C(T, i)·p^i (1 − p)^{T−i}·(1 − e^{ε − S_i}).
 //!
-//! The first mass comes from [`Binomial`], with a relative error of 1e-15·(1 + exponents), and the others by the ratio of
-//! neighbours. They rise to the mode and fall beyond it, faster than any geometric sequence: the sum covers the mode as far as
-//! e^-45 of it, and what is left out on either side is at most the geometric series that begins like the terms there.
+//! The largest mass that counts comes from [`Binomial`] ([`Binomial::relative_error`]), and the others by the ratio of neighbours, in units of
+//! the largest: they fall on both sides of it, faster than any geometric sequence, so that none that counts underflows. What is left out on
+//! either side is at most the geometric series that begins like the terms there.
 
-use crate::approx::Approx;
 use crate::interval::Enclosure;
 use crate::loss::PrivacyLoss;
 use crate::loss::loss_curve::Atom;
 use crate::special::binomial::Binomial;
 
-/// Masses below e^−45 of the largest are left out of the sum; what that leaves out is bounded.
+/// A sum ends where what follows is below e^−45 of it; what that leaves out is bounded.
 const NEGLIGIBLE: f64 = 45.0;
 
-/// Largest number of terms on either side of the mode, which take some ten milliseconds: those of about 10¹⁰ steps.
+/// Largest number of terms on either side of the mode, which take some ten milliseconds: those of 4·10¹⁰ steps with p = ½.
 const MAX_REACH: f64 = 1e6;
 
-/// δ at ε of `steps` steps; `None` unless the loss has two values and the sum is short enough.
+/// log of the smallest probability of an outcome, far above the end of the range of an `f64`.
+const LEAST_LOG_MASS: f64 = -700.0;
+
+/// δ at ε of `steps` steps; `None` unless the loss has two values, neither of which is too rare, and the sum is short enough.
 pub(crate) fn delta(loss: &dyn PrivacyLoss, steps: f64, epsilon: f64) -> Option<Enclosure> {
-    let [high, low] = *loss.outcomes()? else {
-        return None;
-    };
-    let coin = Coin::new(high, low, steps);
-    if coin.reach() > MAX_REACH {
-        return None;
-    }
-    // Bound on the error of any S_i.
-    let slack = 8.0 * f64::EPSILON * (steps * (high.loss.abs() + low.loss.abs()) + epsilon.abs());
-    let (lower, _) = coin.sum(epsilon + slack);
-    let (upper, left_out) = coin.sum(epsilon - slack);
+    let coin = Coin::of(loss, steps)?;
+    // Bound on the error of any S_i: that of its sum, and that of both losses themselves.
+    let slack = coin.rounding(epsilon) + steps * loss.max_loss().slack;
     Some(Enclosure::of_logs(
-        lower.lower().max(0.0).ln(),
-        (upper.upper() + left_out).ln(),
+        coin.sum(epsilon + slack).log_lower(),
+        coin.sum(epsilon - slack).log_upper(),
     ))
+}
+
+/// True if [`delta`] answers at every ε.
+pub(crate) fn applies(loss: &dyn PrivacyLoss, steps: f64) -> bool {
+    Coin::of(loss, steps).is_some()
 }
 
 /// Equal steps with two outcomes, `high` with probability `p` and `low` with probability `rest`.
@@ -49,11 +48,49 @@ struct Coin {
     steps: f64,
     /// Relative error of the smaller one.
     error: f64,
-    /// Masses below e^−this of the largest are left out of sums: [`NEGLIGIBLE`].
+    /// Sums end where what follows is below e^−this of them: [`NEGLIGIBLE`].
     negligible: f64,
 }
 
+/// A sum of terms in units of e^`log_scale`.
+struct Sum {
+    log_scale: f64,
+    value: f64,
+    /// A bound on the terms that were left out.
+    left_out: f64,
+    /// Relative error of both.
+    error: f64,
+}
+
+impl Sum {
+    fn log_lower(&self) -> f64 {
+        self.log(self.value * (1.0 - self.error), -1.0)
+    }
+
+    fn log_upper(&self) -> f64 {
+        self.log((self.value + self.left_out) * (1.0 + self.error), 1.0)
+    }
+
+    /// log of `value` units, rounded to that side.
+    fn log(&self, value: f64, side: f64) -> f64 {
+        if value <= 0.0 {
+            return f64::NEG_INFINITY;
+        }
+        let log = self.log_scale + value.ln();
+        log + side * f64::EPSILON * (1.0 + log.abs())
+    }
+}
+
 impl Coin {
+    /// The coin of a loss with two values, if its sums are short enough and none of its probabilities is next to the end of the range.
+    fn of(loss: &dyn PrivacyLoss, steps: f64) -> Option<Self> {
+        let &[high, low] = loss.outcomes()? else {
+            return None;
+        };
+        let coin = Self::new(high, low, steps);
+        (high.log_mass.min(low.log_mass) > LEAST_LOG_MASS && coin.reach() <= MAX_REACH).then_some(coin)
+    }
+
     fn new(high: Atom, low: Atom, steps: f64) -> Self {
         let smaller = high.log_mass.min(low.log_mass);
         let (p, rest) = if high.log_mass < low.log_mass {
@@ -81,61 +118,82 @@ impl Coin {
         }
     }
 
+    /// A bound on the rounding of S_i − ε, of any i.
+    fn rounding(&self, epsilon: f64) -> f64 {
+        8.0 * f64::EPSILON * (self.steps * (self.high.abs() + self.low.abs()) + epsilon.abs())
+    }
+
     /// δ at ε as the sum of some terms with its rounding error, and a bound on the terms that were left out.
-    fn sum(&self, epsilon: f64) -> (Approx, f64) {
+    fn sum(&self, epsilon: f64) -> Sum {
         let steps = self.steps;
         let law = self.law();
         let gap = self.high - self.low;
-        // The first count whose loss is above ε, and around it what rounding may have misplaced: its terms vanish there.
-        let first = (((epsilon - steps * self.low) / gap).floor() - 1.0).max(0.0);
-        if first > steps {
-            return (Approx::exact(0.0), 0.0);
-        }
+        // The first count whose loss is above ε, and before it what rounding may have misplaced: its terms vanish there.
+        let first = (((epsilon - steps * self.low - self.rounding(epsilon)) / gap).floor() - 1.0).max(0.0);
         let mode = ((steps + 1.0) * self.p).floor().clamp(0.0, steps);
-        let reach = self.reach();
-        let start = first.max((mode - reach).floor());
-        let top = start.max(mode.min(steps));
-        let log_start = law.log_mass(start);
-        let scale = law.log_mass(top);
-        let (mut sum, mut mass, mut count) = (0.0, (log_start - scale).exp(), 0.0);
-        let odds = self.p / self.rest;
-        let mut i = start;
-        let left_out = loop {
-            let excess = i * self.high + (steps - i) * self.low - epsilon;
-            if excess > 0.0 {
-                sum += mass * -(-excess).exp_m1();
-            }
-            count += 1.0;
-            if i >= steps {
-                break 0.0;
-            }
-            let ratio = (steps - i) / (i + 1.0) * odds;
-            mass *= ratio;
-            i += 1.0;
-            if i > top && ratio < 1.0 {
-                // Ratios fall from here on.
-                let rest = mass / (1.0 - ratio);
-                if rest < sum * (-self.negligible).exp() {
-                    break rest;
-                }
-            }
+        let top = first.max(mode);
+        let mut sum = Sum {
+            log_scale: 0.0,
+            value: 0.0,
+            left_out: 0.0,
+            error: 0.0,
         };
-        // Each term is at most its mass, and masses below `start` fall by ratios that fall themselves.
-        let below = if start > first {
-            let fall = |i: f64| i / (steps - i + 1.0) / odds;
-            log_start.exp() * fall(start) / (1.0 - fall(start - 1.0))
+        if top > steps {
+            return sum;
+        }
+        sum.log_scale = law.log_mass(top);
+        let odds = (self.p / self.rest, self.rest / self.p);
+        let up = |i: f64| (steps - i) / (i + 1.0) * odds.0;
+        let above = self.add_terms(&mut sum, epsilon, (top, 1.0, 1.0), up);
+        let down = |i: f64| i / (steps - i + 1.0) * odds.1;
+        let below = if top > first {
+            self.add_terms(&mut sum, epsilon, (top - 1.0, down(top), -1.0), down)
         } else {
             0.0
         };
-        // Errors of the rounding of sums and ratios; of log C and the deviance at the start; of p, which changes the log of a mass by
-        // (i − Tp) times its relative error, over at least one half; of p + (1 − p) = 1.
-        let far = (start - steps * self.p).abs() + (top - steps * self.p).abs() + reach;
-        let exponents = law.deviance(start) + law.deviance(top);
-        let error =
-            8.0 * f64::EPSILON * (16.0 + count + exponents) + 4.0 * far * self.error + steps * f64::EPSILON;
-        let value = sum * scale.exp();
-        let left_out = (left_out * scale.exp() + below) * (1.0 + error);
-        (Approx::new(value, error * value), left_out)
+        // Errors of the rounding of sums and ratios; of log C and the deviance at the top; of p, which changes the log of a mass by
+        // (i − Tp) times its relative error, over at least one half, with room for what the deviance loses far from its 0; of
+        // p + (1 − p) = 1.
+        let far = (top - steps * self.p).abs() + above.max(below);
+        sum.error = 8.0 * f64::EPSILON * (16.0 + above + below + law.deviance(top))
+            + 8.0 * far * self.error
+            + steps * f64::EPSILON;
+        sum
+    }
+
+    /// Adds the terms of counts that are `step` apart, from `start` on, where the mass is `mass`; `ratio` is that of the next mass to the one
+    /// at a count, which falls on the way. Returns the number of terms.
+    fn add_terms(
+        &self,
+        sum: &mut Sum,
+        epsilon: f64,
+        (start, mut mass, step): (f64, f64, f64),
+        ratio: impl Fn(f64) -> f64,
+    ) -> f64 {
+        let negligible = (-self.negligible).exp();
+        let (mut i, mut terms) = (start, 0.0);
+        loop {
+            let next = ratio(i);
+            // Each term is at most its mass. A mass that underflows where no term is positive yet counts as the least normal number.
+            let least = (negligible * sum.value).max(f64::MIN_POSITIVE);
+            if next < 1.0 && mass <= least * (1.0 - next) {
+                sum.left_out += mass.max(f64::MIN_POSITIVE) / (1.0 - next);
+                return terms;
+            }
+            let excess = i * self.high + (self.steps - i) * self.low - epsilon;
+            if excess > 0.0 {
+                sum.value += mass * -(-excess).exp_m1();
+            } else if step < 0.0 {
+                // Losses of smaller counts are smaller.
+                return terms;
+            }
+            terms += 1.0;
+            if next <= 0.0 {
+                return terms;
+            }
+            mass *= next;
+            i += step;
+        }
     }
 
     /// Distance from the mean beyond which there is less than e^−[`Coin::negligible`] on either side, by Bernstein's inequality.
@@ -190,9 +248,59 @@ mod tests {
         }
     }
 
+    /// A bit that is kept next to always: the smallest masses of 80 to 100 steps are below 1e-600, and δ is 1 to within 1e-300, by mpmath with
+    /// the sum of the definition in 60 digits.
+    #[test]
+    fn masses_that_underflow_far_from_the_mode_hide_no_others() {
+        let keeps = [
+            (1.0 - 1e-10, 100.0, 0.0),
+            (1.0 - 1e-10, 100.0, 1.0),
+            (1.0 - 2f64.powi(-30), 80.0, 5.0),
+            (1.0 - 10f64.powf(-7.85), 85.0, 0.5),
+        ];
+        for (keep, steps, epsilon) in keeps {
+            let loss = AtomLoss::response((1.0, 0.0), keep, Direction::Remove);
+            let found = delta(&loss, steps, epsilon).unwrap();
+            assert!(
+                found.log_upper == 0.0 && found.log_lower > -1e-12,
+                "{keep} {steps} {epsilon}: {found:?}"
+            );
+        }
+    }
+
+    /// log δ = −948.538102096076137…, by mpmath with the sum of the definition in 60 digits: δ is 1.1e-412.
+    #[test]
+    fn a_delta_below_the_range_of_numbers_has_a_logarithm() {
+        let loss = AtomLoss::response((1.0, 0.0), 0.55, Direction::Remove);
+        let exact = -948.538_102_096_076_1;
+        let found = delta(&loss, 20_000.0, 1605.0).unwrap();
+        assert!(found.log_lower <= exact && exact <= found.log_upper, "{found:?}");
+        assert!(found.width() < 1e-9, "{found:?}");
+        // No sum of losses is above ε.
+        assert_eq!(delta(&loss, 20_000.0, 5000.0), Some(Enclosure::ZERO));
+    }
+
+    /// Losses of 1e-6 that are right to a few units in the last place of 1 alone: 10⁸ of them are off by 2e-8 together, which moves δ by 4e-6
+    /// of it.
+    #[test]
+    fn the_error_of_the_losses_themselves_is_counted() {
+        let right = AtomLoss::response((1.0, 0.0), 0.5 + 2.5e-7, Direction::Remove);
+        let exact = delta(&right, 1e8, 0.01).unwrap();
+        for wrong in [-f64::EPSILON, f64::EPSILON] {
+            let atoms = right.outcomes().unwrap().iter();
+            let moved = atoms.map(|atom| Atom::new(atom.loss + wrong, atom.log_mass));
+            let found = delta(&AtomLoss::new(moved.collect()), 1e8, 0.01).unwrap();
+            assert!(
+                found.log_lower <= exact.log_lower && exact.log_upper <= found.log_upper,
+                "{wrong}: {found:?} {exact:?}"
+            );
+            assert!(found.width() < 1e-3 && exact.width() < 1e-6, "{found:?} {exact:?}");
+        }
+    }
+
     #[test]
     fn a_billion_steps_are_a_gaussian() {
-        // Losses ±x each step: mean Tx²/2·…; by the central limit theorem μ² = T·Var.
+        // T losses ±x have variance Tx² and mean Tx²/2, those of a Gaussian pair with μ² = Tx².
         let mut loss = AtomLoss::response((1.0, 0.0), 0.5 + 1e-5, Direction::Remove);
         let one = loss.moments(0.0, 0.0);
         let (mean, variance) = (one.mean, one.variance);
@@ -230,10 +338,11 @@ mod tests {
             for &negligible in negligible {
                 let epsilon = epsilon(p, f64::from(steps));
                 let (coin, exact) = wide_coin(p, steps, negligible, epsilon);
-                let (sum, left_out) = coin.sum(epsilon);
-                let missing = exact - sum.value;
+                let sum = coin.sum(epsilon);
+                let missing = exact / sum.log_scale.exp() - sum.value;
+                let left_out = sum.left_out;
                 assert!(
-                    missing <= left_out + sum.error && missing > 0.0,
+                    missing <= left_out + sum.error * sum.value && missing > 0.0,
                     "{p} {negligible}: {missing:e} {left_out:e}"
                 );
                 closest = closest.max(missing / left_out);
@@ -255,7 +364,7 @@ mod tests {
     #[test]
     fn what_a_sum_leaves_out_below_is_bounded_and_nearly_attained() {
         let coins = [(0.98, 50), (0.97, 100), (0.95, 40)];
-        let found = closest(&coins, &[0.5, 1.0, 2.0], |_, _| -1e6);
+        let found = closest(&coins, &[3.0, 4.0, 6.0], |_, _| -1e6);
         assert!(found > 0.6, "{found}");
     }
 

@@ -271,7 +271,9 @@ impl PrivacyLoss for SmoothLoss {
         let gate = separation.gate()?.below();
         let mut near = self.part(gate)?;
         if let Some(first) = near.pieces.first_mut() {
-            first.end = first.end.min(gate.to + reach * gate.width);
+            // Gates of other outputs may be mapped below the start of these: then a width of the gate is left.
+            let end = (gate.to + reach * gate.width).max(first.start + gate.width);
+            first.end = first.end.min(end);
         }
         Some(StepLoss::new(near))
     }
