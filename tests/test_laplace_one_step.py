@@ -200,3 +200,35 @@ def test_adding_and_removing_have_one_total_variation(scale, rate, size, steps):
     assert low <= other_high
     assert other_low <= high
     assert high <= 1.001 * low
+
+
+def _delta_of_one_record(scale, rate, epsilon, adjacency):
+    return hs.get_delta(
+        epsilon=epsilon,
+        mechanism=hs.Laplace(scale),
+        sample_rate=rate,
+        steps=1,
+        adjacency=adjacency,
+        bounds=True,
+    )
+
+
+@pytest.mark.parametrize(
+    ("inverse", "rate", "epsilon"), [(395, 1e-176, 1.76e-5), (380, 1e-168, 5e-4), (380, 1e-168, 1e-9)]
+)
+def test_a_rare_record_with_little_noise_is_not_lost_to_underflow(inverse, rate, epsilon):
+    """Beyond t, where q (e^((2t - 1)/b) - 1) = e^epsilon - 1, all count: delta = q (1 - e^(-(1 - t)/b))."""
+    with mp.workdps(250):
+        scale = 1 / inverse
+        b, q = mp.mpf(scale), mp.mpf(rate)
+        t = (1 + b * mp.log1p(mp.expm1(mp.mpf(epsilon)) / q)) / 2
+        exact = q * -mp.expm1(-(1 - t) / b)
+        assert 0 < t < 1
+        lower, upper = _delta_of_one_record(scale, rate, epsilon, "remove")
+        assert lower <= exact <= upper <= exact * (1 + mp.mpf(10) ** -6), (lower, upper)
+
+
+@pytest.mark.parametrize("adjacency", ["remove", "replace"])
+def test_laplace_noise_of_next_to_no_scale_hides_nothing(adjacency):
+    lower, upper = _delta_of_one_record(1e-308, 0.1, 1.0, adjacency)
+    assert lower <= 0.1 <= upper <= 0.1 * (1 + 1e-9)

@@ -6,6 +6,7 @@
 use crate::approx::Approx;
 use crate::loss::max_loss::MaxLoss;
 use crate::loss::privacy_loss::{PrivacyLoss, StepLoss, TiltedLoss, TiltedMoments};
+use crate::special::log_space::LogSum;
 use realfft::num_complex::Complex64;
 
 /// Roundings of one product of changes, in units of the last place.
@@ -95,13 +96,20 @@ impl PrivacyLoss for IndependentSum {
 
     fn truncated(&self, log_mass: f64) -> (StepLoss, f64) {
         let allowed = log_mass - (self.parts.len() as f64).ln();
-        let (mut parts, mut lost) = (Vec::new(), 0.0);
+        // Of logarithms, as what is lost may be too little for an f64.
+        let (mut parts, mut lost) = (Vec::new(), LogSum::default());
         for part in &self.parts {
             let (kept, log_lost) = part.truncated(allowed);
             parts.push(kept);
-            lost += log_lost.exp();
+            lost.add(log_lost);
         }
-        (StepLoss::new(Self { parts }), lost.ln())
+        let log = lost.ln();
+        let rounding = if log.is_finite() {
+            f64::EPSILON * (self.parts.len() as f64 + 4.0 * (1.0 + log.abs()))
+        } else {
+            0.0
+        };
+        (StepLoss::new(Self { parts }), log + rounding)
     }
 
     fn density_terms(&self) -> usize {
@@ -248,5 +256,10 @@ mod tests {
         let sum = StepLoss::independent_sum(parts.collect());
         let (_, log_lost) = sum.truncated(-40.0);
         assert!(log_lost <= -39.0, "{log_lost}");
+        // Twice what either part loses, also where that is no positive number.
+        let one = StepLoss::mixture(&law, 0.5, Direction::Remove).unwrap().unwrap();
+        let (_, of_one) = one.truncated(-800.0 - std::f64::consts::LN_2);
+        let (_, log_lost) = sum.truncated(-800.0);
+        assert!(log_lost >= of_one + std::f64::consts::LN_2, "{log_lost} {of_one}");
     }
 }

@@ -51,6 +51,10 @@ impl LaplaceLoss {
             Direction::Remove => vec![loss.lowest(direction), loss.highest(direction)],
             Direction::Add => vec![loss.highest(direction), loss.lowest(direction)],
         };
+        if let [shift] = law.shifts() {
+            // One shift is certain: P has the largest loss with probability 1/2, and sums that nearly cancel are no better.
+            loss.atoms[1] = Atom::new(*shift / scale, 0.5f64.ln());
+        }
         loss.max_loss = match (law.shifts(), direction) {
             ([shift], _) => MaxLoss::quotient(*shift, scale),
             (_, Direction::Remove) => loss.max_loss_at(last),
@@ -67,13 +71,18 @@ impl LaplaceLoss {
     /// below 0, and the rest of the mass at 0. Both ratios pass through 1 at x = 1. With a = P(Lap(0) > 1) = e^{−1/b}/2,
     /// P(ℓ > 0) = (1−γ)a + γ(1−a) and P(ℓ < 0) = a, which leaves (1−γ)(1 − e^{−1/b}).
     pub(crate) fn replaced(seen: f64, scale: f64) -> Self {
-        let weights = vec![(-seen).ln_1p(), f64::NEG_INFINITY, seen.ln()];
+        Self::replaced_or_not((seen, (-seen).ln_1p()), scale)
+    }
+
+    /// The same with log(1 − γ) as it is known, which 1 − γ has no digits of where γ is next to 1.
+    pub(crate) fn replaced_or_not((seen, log_unseen): (f64, f64), scale: f64) -> Self {
+        let weights = vec![log_unseen, f64::NEG_INFINITY, seen.ln()];
         let mut knots = knots(&weights, scale);
         // r(1) = (1 − γ) + γ, which logarithms would round.
         let nothing = Approx::default();
         (knots[1].excess, knots[1].log_ratio) = (nothing, nothing);
         let mut loss = Self::of(scale, (&[Direction::Add, Direction::Remove], 1), weights, knots);
-        let still = (-seen).ln_1p() + (-(-1.0 / scale).exp_m1()).ln();
+        let still = log_unseen + (-(-1.0 / scale).exp_m1()).ln();
         loss.atoms = vec![
             loss.highest(Direction::Add),
             Atom::new(0.0, still),
@@ -269,6 +278,24 @@ mod tests {
         assert!(log_mass.value.abs() <= log_mass.error + 1e-12, "{log_mass:?}");
         assert!(loss.atoms().is_sorted_by(|a, b| a.loss < b.loss));
         assert_eq!(loss.atoms()[1].loss, 0.0);
+    }
+
+    /// Of one shift that is certain, half of P is at the largest loss, in either direction: ln ½ − 1000 + 1000 would lose three digits.
+    #[test]
+    fn a_certain_shift_has_half_of_its_outputs_at_the_largest_loss() {
+        for direction in [Direction::Remove, Direction::Add] {
+            let loss = LaplaceLoss::new(&GroupLaw::binomial(1, 1.0).unwrap(), 1e-3, direction);
+            let largest = loss.atoms()[1];
+            assert_eq!((largest.loss, largest.log_mass), (1000.0, 0.5f64.ln()));
+        }
+    }
+
+    /// log(1 − γ) = −40 where γ is 1 to all digits: the mass at 0 is that times 1 − e^{−1/b}.
+    #[test]
+    fn a_record_that_is_hardly_ever_left_out_keeps_the_mass_at_no_loss() {
+        let loss = LaplaceLoss::replaced_or_not((1.0, -40.0), 0.5);
+        let exact = -40.0 + (-(-2.0f64).exp()).ln_1p();
+        assert!((loss.atoms()[1].log_mass - exact).abs() < 1e-13);
     }
 
     /// The laws of groups of which the mirrored pair is asked.

@@ -64,7 +64,8 @@ impl LaplaceDecay {
     pub(crate) fn log_at(&self, y: f64) -> f64 {
         let of = |&(mass, variation): &(f64, f64)| mass.min(variation / y);
         let smooth: f64 = self.stretches.iter().map(of).sum();
-        ((self.atoms + smooth) * (1.0 + 1e-12)).ln()
+        // Where the moment is not known, neither are the tilted masses, and 1 is a bound.
+        ((self.atoms + smooth) * (1.0 + 1e-12)).ln().min(0.0)
     }
 }
 
@@ -76,8 +77,12 @@ impl LaplaceLoss {
     /// or falls: its variation on a part of a piece, the jumps at both ends included, is at most twice the sum of its values
     /// at the ends. An integral of f·e^{iyℓ} is at most its variation over y.
     pub(crate) fn decay(&self, nodes: &Nodes) -> LaplaceDecay {
-        let room = self.log_factor().error - nodes.log_moment.value;
-        let tilted = |loss: f64, log_mass: f64| (log_mass + nodes.c * loss + room).exp();
+        let Approx { value, error } = nodes.log_moment;
+        let room = self.log_factor().error + error + nodes.c.abs() * self.atom_error();
+        let tilted = |loss: f64, log_mass: f64| {
+            let rounding = 4.0 * f64::EPSILON * (log_mass.abs() + (nodes.c * loss).abs() + value.abs());
+            (log_mass + nodes.c * loss - value + room + rounding).exp()
+        };
         let atoms = self.atoms().iter().map(|atom| tilted(atom.loss, atom.log_mass)).sum();
         let each = self.stretches();
         let whole = self.pieces() * each;

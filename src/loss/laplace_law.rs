@@ -3,7 +3,7 @@
 use crate::approx::Approx;
 use crate::loss::nodes::Nodes;
 use crate::loss::power_excess::PowerExcess;
-use crate::special::log_space::LogSum;
+use crate::special::compensated_sum::CompensatedSum;
 
 /// Units in the last place by which exponents may be wrong, with room: a few roundings each.
 pub(super) const ROUNDINGS: f64 = 8.0 * f64::EPSILON;
@@ -65,21 +65,35 @@ impl Change {
     }
 }
 
+/// log Σ e^{log p + cℓ}. There may be a million parts, so that the sum, over its largest term, carries what additions round off.
+fn log_sum(parts: &[Part], c: f64) -> f64 {
+    let exponents = || parts.iter().map(move |part| part.log_mass + c * part.loss);
+    let largest = exponents().fold(f64::NEG_INFINITY, f64::max);
+    if largest == f64::NEG_INFINITY {
+        return largest;
+    }
+    let mut total = CompensatedSum::default();
+    for exponent in exponents() {
+        total.add((exponent - largest).exp());
+    }
+    largest + total.value().ln()
+}
+
 /// The law of `parts` tilted by c; e^`log_error` is what quadrature may be off by, and all masses may be off by one factor, whose log
 /// is at most `factor_error`.
 pub(super) fn law_of(parts: &[Part], left_out: Approx, c: f64, (log_error, factor_error): (f64, f64)) -> Nodes {
-    let mut total = LogSum::default();
-    let (mut excess, mut excess_rounding) = (left_out.value, left_out.error); // E[e^{cℓ} − 1]
+    let log_total = log_sum(parts, c);
+    let (mut excess, mut excess_rounding) = (CompensatedSum::default(), left_out.error); // E[e^{cℓ} − 1]
+    excess.add(left_out.value);
     for part in parts {
         let Part {
             loss, log_mass, error, ..
         } = *part;
-        total.add(log_mass + c * loss);
         let Change { value, slope, size } = Change::of(loss, log_mass, c);
-        excess += value;
+        excess.add(value);
         excess_rounding += value.abs() * (ROUNDINGS * (4.0 + size + log_mass.abs()) + error) + slope * error;
     }
-    let log_total = total.ln();
+    let excess = excess.value();
     let near_one = log_total.abs() < 0.5;
     let mut nodes = Nodes {
         c,
@@ -96,7 +110,8 @@ pub(super) fn law_of(parts: &[Part], left_out: Approx, c: f64, (log_error, facto
     {
         let weight = (log_mass + c * loss - log_total).exp();
         if weight < NEGLIGIBLE_WEIGHT && output.1 > 0.0 {
-            nodes.error += weight;
+            // φ − 1 loses both the weight times e^{iyℓ} and the weight.
+            nodes.error += 2.0 * weight;
             continue;
         }
         let weight_rounding = ROUNDINGS * (4.0 + log_mass.abs()) + error;
@@ -164,6 +179,20 @@ mod tests {
             );
             assert!((found.mean - (c + 0.5).tanh()).abs() < 1e-14);
             assert!((found.variance - (c + 0.5).cosh().powi(-2)).abs() < 1e-14);
+        }
+    }
+
+    /// 2^18 atoms that are each less than half of a unit in the last place of the first one, with its loss: log E[e^{cℓ}] is c times that.
+    #[test]
+    fn very_many_parts_are_added_without_rounding_each() {
+        let mut all = vec![(3.0, 1.0 - 0.5f64.powi(36))];
+        all.resize((1 << 18) + 1, (3.0, 0.5f64.powi(54)));
+        for c in [-0.1, 1.0] {
+            let found = law_of(&atoms(&all, 0.0), Approx::default(), c, (f64::NEG_INFINITY, 0.0)).log_moment;
+            assert!(
+                (found.value - 3.0 * c).abs() <= found.error && found.error < 1e-12,
+                "{c}: {found:?}"
+            );
         }
     }
 

@@ -43,8 +43,9 @@ impl LaplaceLoss {
     /// others together are at most e^-60 of the moment.
     ///
     /// **The moment.** E[e^{cℓ}] = 1 + E[e^{cℓ} − 1], and as E[e^{−ℓ}] = 1 the latter is E[e^{cℓ} − 1 + c(e^{−ℓ} − 1)], whose
-    /// integrand is not negative for c > 0: it keeps its digits where all losses are small and their mean is far smaller. P may
-    /// well be on the panels that were left out, where e^{cℓ} is next to nothing: their part is −P − c(P − Q), in closed form.
+    /// integrand is not negative for c > 0: it keeps its digits where all losses are small and their mean is far smaller. Most of
+    /// P's own mass may lie on panels that were left out because e^{cℓ} is next to 0 there; their part, −P − c(P − Q), is added in
+    /// closed form.
     pub(crate) fn nodes(&mut self, c: f64, y: f64) -> Nodes {
         let stretches = self.stretches();
         let mut tilted = TiltedDensity::new(self, c, y);

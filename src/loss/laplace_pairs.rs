@@ -28,13 +28,17 @@ impl StepLoss {
         })
     }
 
-    /// Laplace noise where one record is replaced in a fixed batch (PITFALLS Theorem 14); b in units of the clipping norm.
+    /// Laplace noise where one record is replaced in a fixed batch (PITFALLS Theorem 14); b in units of half the distance of
+    /// the two answers (the norm, for one record).
     pub fn replaced_laplace(law: &GroupLaw, scale: f64) -> Option<Self> {
-        let seen = -law.log_probability_of_zero().exp_m1();
-        match seen {
-            0.0 => None,
-            1.0 => Self::laplace(law, scale, Direction::Remove),
-            _ => Some(Self::new(LaplaceLoss::replaced(seen, scale))),
+        let log_unseen = law.log_probability_of_zero();
+        let seen = -log_unseen.exp_m1();
+        if seen == 0.0 {
+            None
+        } else if log_unseen == f64::NEG_INFINITY {
+            Self::laplace(law, scale, Direction::Remove)
+        } else {
+            Some(Self::new(LaplaceLoss::replaced_or_not((seen, log_unseen), scale)))
         }
     }
 }

@@ -34,12 +34,23 @@ pub(crate) struct Knot {
 }
 
 impl Knot {
-    /// r(x) − 1 at x = j + `beyond`.
-    fn excess_at(&self, beyond: f64, scale: f64) -> f64 {
-        if beyond == 0.0 {
-            return self.excess.value;
+    /// B_j e^{2j/b}·(e^`exponent` − 1) where its logarithm without the −1 is `rising`, and a bound on its relative error.
+    ///
+    /// The first factor may be too small for an `f64`, or have lost digits, and the second one too large, where their product is neither: it is
+    /// then found from the sum of their logarithms.
+    fn risen(&self, rising: f64, exponent: f64) -> (f64, f64) {
+        let error = self.rise.error + f64::EPSILON * (4.0 + 2.0 * exponent.abs());
+        let part = self.rise.value * exponent.exp_m1();
+        if exponent == 0.0 || (self.rise.value >= f64::MIN_POSITIVE && part.is_finite()) {
+            return (if exponent == 0.0 { 0.0 } else { part }, error);
         }
-        self.excess.value + self.rise.value * (2.0 * beyond / scale).exp_m1()
+        let part = rising.exp() * -(-exponent).exp_m1();
+        (part, error + f64::EPSILON * (rising.abs() + exponent.abs()))
+    }
+
+    /// r(x) − 1 at x = j + `beyond`, with log of the rising part there.
+    fn excess_at(&self, rising: f64, beyond: f64, scale: f64) -> f64 {
+        self.excess.value + self.risen(rising, 2.0 * beyond / scale).0
     }
 
     /// log r and log of its rising part at x = j + `beyond`.
@@ -49,20 +60,18 @@ impl Knot {
         if whole.abs() >= NEAR_ONE {
             return (whole, rising);
         }
-        let refined = self.excess_at(beyond, scale).ln_1p();
+        let refined = self.excess_at(rising, beyond, scale).ln_1p();
         (if refined.is_finite() { refined } else { whole }, rising)
     }
 
     /// A bound on the error of what [`Knot::log_ratio_at`] found.
     pub(crate) fn log_ratio_error(&self, x: f64, beyond: f64, scale: f64, log_ratio: f64) -> f64 {
         let last_place = f64::EPSILON * (4.0 + 2.0 * log_ratio.abs());
+        let rising = self.rising.value + 2.0 * x / scale;
         if log_ratio.abs() < NEAR_ONE {
-            let exponent = 2.0 * beyond / scale;
-            let part = self.rise.value * exponent.exp_m1().abs();
-            let part = if part > 0.0 { part } else { 0.0 };
-            let error = self.excess.error
-                + part * (self.rise.error + f64::EPSILON * (3.0 + 2.0 * exponent.abs()))
-                + f64::EPSILON * log_ratio.exp_m1().abs();
+            let (part, relative) = self.risen(rising, 2.0 * beyond / scale);
+            let of_part = if part == 0.0 { 0.0 } else { part.abs() * relative };
+            let error = self.excess.error + of_part + f64::EPSILON * log_ratio.exp_m1().abs();
             return error * (-log_ratio).exp() + 2.0 * f64::EPSILON * log_ratio.abs();
         }
         let of = |log: f64, error: f64| {
@@ -73,7 +82,6 @@ impl Knot {
                 0.0
             }
         };
-        let rising = self.rising.value + 2.0 * x / scale;
         let rising_error = self.rising.error + 4.0 * f64::EPSILON * x / scale;
         of(self.constant.value, self.constant.error) + of(rising, rising_error) + last_place
     }
@@ -160,10 +168,10 @@ fn climb(knots: &mut [Knot], (mut excess, mut error): (CompensatedSum, f64), sca
             error: knot.log_ratio_error(j as f64, 0.0, scale, log_ratio),
         };
         let width = 2.0 / scale;
-        let part = knot.rise.value * width.exp_m1();
+        let (part, relative) = knot.risen(log_rise + width, width);
         if part > 0.0 {
             excess.add(part);
-            error += part * (knot.rise.error + f64::EPSILON * (4.0 + 2.0 * width));
+            error += part * relative + f64::MIN_POSITIVE;
         }
     }
 }
@@ -200,7 +208,8 @@ impl LogSum {
             return;
         }
         if term > self.scale + Self::ROOM {
-            // All terms so far are below e^-300 of this one.
+            // A term that still counts has seen at most one change of scale, as each raises it by more than 300; |term| + |scale| in `size`
+            // counts its rounding.
             let factor = (self.scale - term).exp();
             self.sum.scale(factor);
             self.size *= factor;
@@ -302,6 +311,31 @@ mod tests {
                 let slack = knots[j].log_ratio.error + knots[j - 1].log_ratio_error(j as f64, 1.0, b, left);
                 assert!((left - knots[j].log_ratio.value).abs() <= slack, "{k} {j}");
             }
+        }
+    }
+
+    /// The first factor of the rising part underflows and the second one overflows, one by one or both; r − 1 at 1 is q(e^{1/b} − 1).
+    /// mpmath, 40 digits: log(1 - mpf(q) + mpf(q)*exp(1/mpf(b))), and of q*exp((2*x - 1)/b) + 1 - q between.
+    #[test]
+    fn a_product_of_a_very_small_and_a_very_large_number_counts() {
+        for (q, b, x, exact) in [
+            (1e-176, 1.0 / 395.0, 1.0, 3.518_136_715_540_676e-5),
+            (1e-168, 1.0 / 380.0, 1.0, 0.001_075_646_401_481_555_9),
+            (1e-168, 1.0 / 380.0, 0.98, 2.695_423_424_349_025_6e-10),
+            (1e-160, 1.0 / 400.0, 0.95, 0.000_221_801_929_887_062_82),
+            (1e-150, 1.0 / 372.0, 1.0, 26.612_236_050_895_888),
+            (1e-3, 1.0 / 300.0, 0.51, 0.338_205_585_997_643_8),
+        ] {
+            let knots = of(1, q, b);
+            if x == 1.0 {
+                assert!(is_within(knots[1].log_ratio, exact), "{q} {b}: {:?}", knots[1]);
+            }
+            let (value, _) = knots[0].log_ratio_at(x, x, b);
+            let error = knots[0].log_ratio_error(x, x, b, value);
+            assert!(
+                (value - exact).abs() <= error && error < 1e-11 * exact,
+                "{q} {b} {x}: {value} {error}"
+            );
         }
     }
 

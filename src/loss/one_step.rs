@@ -36,8 +36,8 @@ const LOG_NEGLIGIBLE: f64 = 42.0;
 const LOG_NOTHING: f64 = -1e5;
 /// Cost of an evaluation besides that of the terms of the densities, in terms.
 const EVALUATION: u64 = 16;
-/// Width of a panel times (distance to the farthest centre + 5), in σ: the derivative of order 64 of a Gaussian is
-/// at most (z + 5)^64 of it, which leaves an error of 16^64·(32!)⁴/(65·(64!)³) < 1e-50.
+/// A panel is 16σ/(z + 16) wide, z being the distance at its start; then width·(z' + 5) ≤ 16σ for the distance z' at its end. The derivative
+/// of order 64 of a Gaussian is at most (z' + 5)^64 of it, which leaves an error of 16^64·(32!)⁴/(65·(64!)³) < 1e-50.
 const PANEL_WIDTH: f64 = 16.0;
 
 /// δ of one step at any real ε.
@@ -54,7 +54,19 @@ pub(crate) fn delta_within(loss: &StepLoss, epsilon: f64, width: f64, effort: &m
 
 /// e^{value}·(1 ± error).
 pub(crate) fn around(log_value: f64, error: f64) -> Enclosure {
-    Enclosure::of_logs(log_value + (-error).max(-1.0).ln_1p(), log_value + error.ln_1p())
+    of_rounded_logs(log_value + (-error).max(-1.0).ln_1p(), log_value + error.ln_1p())
+}
+
+/// An enclosure by two logarithms that are bounds but for their own rounding: in far tails a unit in the last place of log δ is 10⁻¹³ of δ.
+pub(crate) fn of_rounded_logs(lower: f64, upper: f64) -> Enclosure {
+    let room = |log: f64| {
+        if log.is_finite() {
+            f64::EPSILON * (1.0 + log.abs())
+        } else {
+            0.0
+        }
+    };
+    Enclosure::of_logs(lower - room(lower), upper + room(upper))
 }
 
 /// δ of a smooth piece, to a relative width of about `width`.

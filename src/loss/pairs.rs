@@ -7,9 +7,13 @@ use crate::special::normal::log_upper_tail;
 use crate::step::group::require_group_size;
 use crate::step::{Direction, GroupLaw, Mechanism, Sampling, Step};
 
-/// Noise multipliers below this reveal the shift of every output: shifts are 10⁸ standard deviations apart, and their densities
-/// overlap by less than e^-1e15.
+/// Below this multiple of the smallest shift that is not 0 the noise reveals whether an output is shifted: both kinds are 10⁸ standard deviations
+/// apart, and their densities overlap by less than e^-1e15.
 pub(super) const REVEALING_NOISE: f64 = 1e-8;
+/// The least noise multiplier that a mixture is made with: with less, shifts are taken to be told apart.
+const LEAST_NOISE: f64 = 1e-100;
+/// Laplace noise of smaller scales reveals the shift of every output: 1/b, and exponents of e^{1/b}, are next to the end of the range of an `f64`.
+pub(super) const REVEALING_SCALE: f64 = 1e-300;
 /// Larger noise multipliers are replaced by this one, which can only overstate the loss.
 pub(super) const MAX_NOISE: f64 = 1e30;
 
@@ -47,6 +51,25 @@ pub struct Noiseless {
     pub log_confusion: f64,
 }
 
+/// The smallest shift that is not 0; infinite where there is none.
+fn nearest_shift(law: &GroupLaw) -> f64 {
+    let shifted = law.shifts().iter().filter(|shift| **shift > 0.0);
+    shifted.copied().fold(f64::INFINITY, f64::min)
+}
+
+/// A step whose outputs reveal whether a member is in the batch, where that is not so with the probability e^`log_unseen`. Where records are replaced, a batch
+/// without one has one law before and after.
+fn revealing(log_unseen: f64, direction: Option<Direction>) -> StepOutcome {
+    match direction {
+        Some(_) => StepOutcome::RevealsMembership { log_unseen },
+        None => StepOutcome::Partly {
+            log_common: log_unseen,
+            offset: 0.0,
+            loss: None,
+        },
+    }
+}
+
 impl Step {
     /// This step without its noise, where the noise is so small that it rarely hides who was in the batch; `None` where it is
     /// larger, for other mechanisms and for replacement.
@@ -82,9 +105,7 @@ impl Step {
             return Ok(None);
         }
         let law = self.law()?;
-        let shifted = law.shifts().iter().filter(|shift| **shift > 0.0);
-        let nearest = shifted.copied().fold(f64::INFINITY, f64::min);
-        let distance = 0.5 * nearest / noise_multiplier;
+        let distance = 0.5 * nearest_shift(&law) / noise_multiplier;
         Ok((LEAST..f64::INFINITY).contains(&distance).then(|| Noiseless {
             log_unseen: self.log_unseen(&law),
             log_confusion: log_upper_tail(distance * (1.0 - 1e-12)),
@@ -120,12 +141,11 @@ impl Step {
             }
             (Mechanism::Gaussian { noise_multiplier }, direction) => {
                 let law = self.law()?;
-                if noise_multiplier < REVEALING_NOISE && law.shifts() != [0.0] {
-                    return Ok(StepOutcome::RevealsMembership {
-                        log_unseen: self.log_unseen(&law),
-                    });
+                let nearest = nearest_shift(&law);
+                if nearest.is_finite() && noise_multiplier < (REVEALING_NOISE * nearest).max(LEAST_NOISE) {
+                    return Ok(revealing(self.log_unseen(&law), direction));
                 }
-                let sigma = noise_multiplier.clamp(REVEALING_NOISE, MAX_NOISE);
+                let sigma = noise_multiplier.clamp(LEAST_NOISE, MAX_NOISE);
                 match (direction, self.sampling) {
                     (Some(direction), _) => StepLoss::mixture(&law, sigma, direction)?,
                     (None, Sampling::Poisson { .. }) => StepLoss::replace_poisson(&law, sigma)?,
@@ -138,6 +158,9 @@ impl Step {
                     }
                     (None, sampling) => return Err(unsupported(sampling.name(), "replacement")),
                 }
+            }
+            (Mechanism::Laplace { scale }, direction) if scale < REVEALING_SCALE => {
+                return self.laplace_without_noise(direction);
             }
             (Mechanism::Laplace { scale }, direction) => self.laplace(scale, direction)?,
             (Mechanism::Skellam { .. }, _) => return Err(unsupported("Skellam", "the exact engine")),
@@ -179,6 +202,16 @@ impl Step {
             (Sampling::Poisson { .. }, None) => StepLoss::mirrored_laplace(&law, scale),
             (sampling, _) => Err(unsupported("Laplace", sampling.name())),
         }
+    }
+
+    /// Laplace noise of so small a scale that an output looks like one of the other kind with a probability below e^−1e299. Where records are
+    /// replaced, a batch without one has one law before and after.
+    fn laplace_without_noise(&self, direction: Option<Direction>) -> Result<StepOutcome> {
+        // What is refused is refused with any noise.
+        if self.laplace(1.0, direction)?.is_none() {
+            return Ok(StepOutcome::Nothing);
+        }
+        Ok(revealing(self.law()?.log_probability_of_zero(), direction))
     }
 
     /// Randomised response: the pair of `docs/theory/dominating-pairs.md` for Poisson sampling; for fixed batches by Theorems

@@ -12,7 +12,10 @@ const BLOCK: usize = 64;
 /// Y = e^{(|x| − |x − 1|)/b} is e^{−1/b} with probability 1/2 and e^{1/b} with e^{−1/b}/2. In between its density is e^{−1/(2b)}/4·y^{−3/2}.
 #[derive(Debug, Clone)]
 pub(super) struct Batch {
-    /// Y' − 1 at place 0.
+    /// 1/b.
+    pub(super) exponent: f64,
+    /// Y' at place 0, e^{−1/b}, and Y' − 1 there: each has its own digits.
+    pub(super) low: f64,
     pub(super) lowest: f64,
     /// Distance of two places.
     pub(super) width: f64,
@@ -70,11 +73,14 @@ impl Batch {
             masses[j + 1] += mass * y / (y + z);
         }
         Self {
+            exponent: 1.0 / scale,
+            low,
             lowest: (-1.0 / scale).exp_m1(),
             width,
             masses,
             error: 32.0 * f64::EPSILON * (1.0 + 1.0 / scale),
-            contraction: (1.0 - shrinking(scale, width)).max(0.0),
+            // The subtraction may round up, by less than the distance to the number below.
+            contraction: (1.0 - shrinking(scale, width)).next_down().max(0.0),
         }
     }
 

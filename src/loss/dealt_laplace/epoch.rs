@@ -6,7 +6,9 @@
 
 use super::batch::Batch;
 use super::sum::{PlaceSum, TiltedLaw};
-use crate::interval::Interval;
+use super::threshold::{End, Threshold};
+use crate::approx::Approx;
+use crate::special::log_space::log_add;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -20,13 +22,18 @@ const SADDLES: i32 = 6;
 const BLOCK: usize = 64;
 /// Rounding of a sum of positive terms and of its exponentials, relative.
 const SUM_ERROR: f64 = 2e-12;
+/// Logarithms of ratios nearer to 1 than this come from W' − 1, others from W', which is a sum of positive terms.
+const NEAR_ONE: f64 = 0.5;
+/// Exponentials of logarithms above this do not underflow.
+const LEAST_EXPONENT: f64 = -700.0;
 
 /// W' = 1 + (Σ (Y'_i − 1))/t over the batches of an epoch of t that were released.
 #[derive(Debug)]
 pub(super) struct Epoch {
     pub(super) sum: PlaceSum,
-    /// t.
+    /// t, and how many of its batches were not released.
     total: f64,
+    still: f64,
     /// Standard deviation of the sum of places.
     deviation: f64,
     /// The laws that were computed, by the numbers of their tilts. None depends on what was asked before.
@@ -42,6 +49,7 @@ impl Epoch {
         };
         Self {
             total: total as f64,
+            still: (total - released) as f64,
             deviation: sum.moments(0.0).variance.sqrt().max(f64::MIN_POSITIVE),
             sum,
             laws: Mutex::default(),
@@ -53,14 +61,70 @@ impl Epoch {
         (self.sum.count * self.sum.batch.lowest + self.sum.batch.width * place) / self.total
     }
 
-    /// The place at which W' − 1 is `excess`, a real number.
-    fn place(&self, excess: f64) -> f64 {
-        (excess * self.total - self.sum.count * self.sum.batch.lowest) / self.sum.batch.width
+    /// W' at a place: a sum of positive terms, which has all its digits where W' is next to 0.
+    pub(super) fn ratio(&self, place: f64) -> f64 {
+        let batch = &self.sum.batch;
+        (self.still + self.sum.count * batch.low + batch.width * place) / self.total
+    }
+
+    /// The place at which W' is k, a real number, from k or from k − 1, whichever gives it the smaller error.
+    ///
+    /// In units of the last place, e^{−1/b} and the width of a cell are off by at most half of 1/b, as 1/b is rounded, and by three for
+    /// exponentials and roundings; e^{−1/b} − 1 is off by two.
+    fn place(&self, k: &Threshold) -> Approx {
+        let batch = &self.sum.batch;
+        let units = 4.0 + batch.exponent;
+        let (low, lowest) = (self.sum.count * batch.low, self.sum.count * batch.lowest);
+        let (size, size_above) = (k.ratio.abs() * self.total + self.still, k.excess.abs() * self.total);
+        let of_ratio = Approx::new(
+            k.ratio * self.total - self.still - low,
+            self.total * k.ratio_error + f64::EPSILON * (2.0 * size + units * low),
+        );
+        let of_excess = Approx::new(
+            k.excess * self.total - lowest,
+            self.total * k.excess_error + f64::EPSILON * (2.0 * size_above + units * lowest.abs()),
+        );
+        let distance = if of_ratio.error < of_excess.error {
+            of_ratio
+        } else {
+            of_excess
+        };
+        let place = distance.value / batch.width;
+        Approx::new(place, distance.error / batch.width + f64::EPSILON * units * place.abs())
     }
 
     /// log W' at a place.
     pub(super) fn log_ratio(&self, place: f64) -> f64 {
-        self.excess(place).ln_1p()
+        self.log_contracted(place, 1.0)
+    }
+
+    /// log(1 + γ(W' − 1)) at a place, for a γ of at most 1.
+    pub(super) fn log_contracted(&self, place: f64, contraction: f64) -> f64 {
+        let excess = contraction * self.excess(place);
+        if excess.abs() < NEAR_ONE {
+            excess.ln_1p()
+        } else {
+            ((1.0 - contraction) + contraction * self.ratio(place)).ln()
+        }
+    }
+
+    /// A bound on the errors of these logarithms at all places between two, besides a unit in the last place of their own.
+    ///
+    /// The two terms of W' − 1 have so many units of error, and their sum is divided by W'; that quotient is monotone in the place. W' itself has
+    /// a relative error of fewer units. For W' between 1/2 and 3/2 the quotient is at most three times as many, as both terms are at most 3/2.
+    pub(super) fn log_error(&self, first: f64, last: f64) -> f64 {
+        let batch = &self.sum.batch;
+        let units = 4.0 + batch.exponent;
+        let of = |place: f64| {
+            let excess = self.excess(place);
+            if excess.abs() < NEAR_ONE {
+                let size = (batch.width * place - self.sum.count * batch.lowest) / self.total;
+                units * size / (1.0 + excess)
+            } else {
+                4.0 * units
+            }
+        };
+        f64::EPSILON * of(first).max(of(last))
     }
 
     /// W' of two neighbouring places differs by this.
@@ -97,7 +161,7 @@ impl Epoch {
         let sign = if s < 0.0 { -1 } else { 1 };
         let excess = |number: i64| {
             let tilt = self.tilt(number);
-            let ratio = 1.0 + self.excess(self.sum.moments(tilt).mean);
+            let ratio = self.ratio(self.sum.moments(tilt).mean);
             tilt.abs() * ratio - s.abs() * self.step()
         };
         let mut last = excess(0);
@@ -143,7 +207,7 @@ impl Epoch {
         let here = self.log_ratio(place);
         let slope = if exponent >= 0.0 {
             // log W' is below its tangent.
-            exponent * self.step() / (1.0 + self.excess(place))
+            exponent * self.step() / self.ratio(place)
         } else if place == end {
             0.0
         } else {
@@ -155,49 +219,49 @@ impl Epoch {
         let bound = |k: i32| {
             let saddle = near.tilt + away * 0.5f64.powi(k);
             let tilt = if above { saddle.max(slope) } else { saddle.min(slope) };
-            let rounding = 16.0 * f64::EPSILON * ((tilt * place).abs() + exponent.abs());
+            let of_ratios = exponent.abs() * (4.0 + self.sum.batch.exponent + here.abs());
+            let rounding = 16.0 * f64::EPSILON * ((tilt * place).abs() + of_ratios);
             exponent * here + self.sum.log_moment_bound(tilt) - tilt * place + rounding
         };
         (0..SADDLES).map(bound).fold(f64::INFINITY, f64::min)
     }
 
-    /// log E_Q[(W' − 1 − x)₊], certified.
-    pub(super) fn log_above(&self, x: f64) -> Interval {
-        self.side(x, true)
+    /// An end of log E_Q[(W' − k)₊], certified.
+    pub(super) fn log_above(&self, k: &Threshold, end: End) -> f64 {
+        self.side(k, true, end)
     }
 
-    /// log E_Q[(1 + x − W')₊], certified.
-    pub(super) fn log_below(&self, x: f64) -> Interval {
-        self.side(x, false)
+    /// An end of log E_Q[(k − W')₊], certified.
+    pub(super) fn log_below(&self, k: &Threshold, end: End) -> f64 {
+        self.side(k, false, end)
     }
 
-    /// One of both. Their difference is −x, as E_Q[W'] = 1, so that the smaller one is computed.
-    fn side(&self, x: f64, above: bool) -> Interval {
-        let place = self.place(x);
+    /// One of both. Their difference is 1 − k, as E_Q[W'] = 1, so that the smaller one is computed.
+    ///
+    /// Next to the end of the range of W' both are proportional to a power of the distance of k to that end, in which the error of k's place is
+    /// not small. So that place is moved by its error, away from the end for an upper bound and towards it for a lower one.
+    fn side(&self, k: &Threshold, above: bool, end: End) -> f64 {
+        let Approx { value, error } = self.place(k);
+        let place = if above == (end == End::Upper) {
+            value - error
+        } else {
+            value + error
+        };
         let is_out = if above { place >= self.sum.top() } else { place <= 0.0 };
-        if is_out && x.abs() > 64.0 * f64::EPSILON {
-            return Interval::exact(f64::NEG_INFINITY);
+        if is_out {
+            return f64::NEG_INFINITY;
         }
-        if above != (x >= 0.0) {
-            let other = self.side(x, !above);
-            let add = |log: f64| (x.abs() + log.exp()).ln();
-            let slack = 8.0 * f64::EPSILON;
-            return Interval {
-                lower: add(other.lower) - slack,
-                upper: add(other.upper) + slack,
-            };
+        if above != (k.excess >= 0.0) {
+            return with_difference(k, self.side(k, !above, end), end);
         }
         let Some(law) = self.law(self.tilt_at(place)) else {
-            // W' is at most e^{1/b}, and E_Q[(1 + x − W')₊] at most 1 + x.
-            return Interval {
-                lower: f64::NEG_INFINITY,
-                upper: x.max(0.0).ln_1p(),
-            };
+            // E_Q[(W' − k)₊] ≤ E_Q[W'] = 1 for k ≥ 1, and E_Q[(k − W')₊] ≤ 1 for k < 1.
+            return if end == End::Upper { 0.0 } else { f64::NEG_INFINITY };
         };
-        self.smaller_side(x, place, above, &law)
+        self.smaller_side(k, place, above, end, &law)
     }
 
-    fn smaller_side(&self, x: f64, place: f64, above: bool, law: &TiltedLaw) -> Interval {
+    fn smaller_side(&self, k: &Threshold, place: f64, above: bool, end: End, law: &TiltedLaw) -> f64 {
         let last = law.first + (law.masses.len() - 1) as f64;
         let (value, farthest) = law.distances(place, above);
         // The largest of u·e^{∓θu} over these distances.
@@ -213,13 +277,6 @@ impl Epoch {
         let slack = law.relative_error
             + SUM_ERROR
             + f64::EPSILON * (terms + 8.0 * (law.log_scale.abs() + (law.tilt * place).abs()));
-        // What counts outside the window: at most W' above, at most 1 + x below.
-        let (power, log_size) = if above { (1.0, 0.0) } else { (0.0, x.ln_1p()) };
-        let outer = |place: f64, above: bool| log_size + self.log_beyond(power, place, above, law);
-        let mut outside = outer(if above { last + 1.0 } else { law.first - 1.0 }, above).exp();
-        if (above && place < law.first) || (!above && place > last) {
-            outside += outer(if above { law.first - 1.0 } else { last + 1.0 }, !above).exp();
-        }
         let log = |value: f64| {
             if value > 0.0 {
                 value.ln() + log_scale
@@ -227,17 +284,44 @@ impl Epoch {
                 f64::NEG_INFINITY
             }
         };
+        if end == End::Lower {
+            return log((value - error) * (1.0 - slack));
+        }
+        // What counts outside the window: at most W' above, at most k below.
+        let (power, log_size) = if above {
+            (1.0, 0.0)
+        } else {
+            (0.0, (k.ratio + k.ratio_error).ln())
+        };
+        let outer = |place: f64, above: bool| log_size + self.log_beyond(power, place, above, law);
+        let mut outside = outer(if above { last + 1.0 } else { law.first - 1.0 }, above);
+        if (above && place < law.first) || (!above && place > last) {
+            let between = outer(if above { law.first - 1.0 } else { last + 1.0 }, !above);
+            outside = log_add(outside, between);
+        }
+        // Sums of logarithms keep what is too small for an exponential.
         let direct = log((value + error) * (1.0 + slack));
-        let upper = if outside == 0.0 {
+        if outside == f64::NEG_INFINITY {
             direct
         } else {
-            (direct.exp() + outside).ln().max(direct)
-        };
-        Interval {
-            lower: log((value - error) * (1.0 - slack)).min(upper),
-            upper,
+            let sum = log_add(direct, outside);
+            sum + 8.0 * f64::EPSILON * (1.0 + sum.abs())
         }
     }
+}
+
+/// An end of the logarithm of the sum of |1 − k| and a number with such an end of its logarithm.
+fn with_difference(k: &Threshold, log: f64, end: End) -> f64 {
+    let (difference, sign) = match end {
+        End::Lower => ((k.excess.abs() - k.excess_error).max(0.0), -1.0),
+        End::Upper => (k.excess.abs() + k.excess_error, 1.0),
+    };
+    let sum = if log < LEAST_EXPONENT {
+        log_add(difference.ln(), log)
+    } else {
+        (difference + log.exp()).ln()
+    };
+    sum + sign * f64::EPSILON * (8.0 + 2.0 * sum.abs())
 }
 
 impl TiltedLaw {
@@ -289,6 +373,60 @@ mod tests {
         law
     }
 
+    /// 1 + x.
+    fn number(x: f64) -> Threshold {
+        Threshold {
+            ratio: 1.0 + x,
+            ratio_error: f64::EPSILON,
+            excess: x,
+            excess_error: 0.0,
+        }
+    }
+
+    fn both_ends(epoch: &Epoch, k: &Threshold, above: bool) -> [f64; 2] {
+        [End::Lower, End::Upper].map(|end| epoch.side(k, above, end).exp())
+    }
+
+    /// Two batches with one cell each: q = 1/(e^{1/b} + 1) is the probability of e^{1/b}, and next to either end of the range of W' only one place
+    /// counts. In mpmath with 60 digits, a = 1/mpf(b) and e = mpf(ε): q**2*(exp(a) - exp(e)) above, (1 - q)**2*(exp(-e) - exp(-a)) below.
+    #[test]
+    fn ends_next_to_the_end_of_the_range_hold_what_is_left() {
+        let below = |value: f64, units: u64| f64::from_bits(value.to_bits() - units);
+        for (scale, epsilon, above, exact) in [
+            (1.0, below(1.0, 1), true, 2.182_830_952_007_573_4e-17),
+            (1.0, below(1.0, 2), true, 4.365_661_904_015_146e-17),
+            (1.0, below(1.0, 300), true, 6.548_492_856_022_611e-15),
+            (0.2, below(5.0, 10), false, 5.720_139_828_316_2e-17),
+            (0.2, below(5.0, 4000), false, 2.361_679_666_540_282_7e-14),
+            (0.02, below(50.0, 3), false, 3.910_626_722_274_539_5e-36),
+            (0.02, below(50.0, 3), true, 3.910_626_722_274_461e-36),
+            (0.3, below(1.0 / 0.3, 20), false, 2.945_762_639_757_459_4e-16),
+        ] {
+            let epoch = Epoch::new(Batch::new(scale, 1), 2, 2);
+            let k = Threshold::of_log(if above { epsilon } else { -epsilon });
+            let [lower, upper] = both_ends(&epoch, &k, above);
+            assert!(
+                lower <= exact && exact <= upper,
+                "{scale} {epsilon}: {lower} {exact} {upper}"
+            );
+        }
+    }
+
+    /// Places of an epoch whose noise is so little that W' next to its smallest value is far below the last digit of 1.
+    #[test]
+    fn logarithms_of_ratios_have_their_digits() {
+        // The smallest W' is e^−50, or 1/3 of 1 + 2e^−50; both are −log of the largest loss.
+        for (released, total, exact) in [(2, 2, -50.0), (2, 3, -(3.0f64.ln()))] {
+            let epoch = Epoch::new(Batch::new(0.02, 64), released, total);
+            let error = epoch.log_error(0.0, 0.0) + f64::EPSILON * 50.0;
+            assert!((epoch.log_ratio(0.0) - exact).abs() <= error && error < 1e-12);
+        }
+        // mpmath: log((exp(-a) + (exp(a) - exp(-a))*3/64)/1) with a = 1/mpf(0.02), one batch.
+        let epoch = Epoch::new(Batch::new(0.02, 64), 1, 1);
+        let error = epoch.log_error(3.0, 3.0) + f64::EPSILON * 50.0;
+        assert!((epoch.log_ratio(3.0) - 46.939_729_205_308_44).abs() <= error && error < 1e-12);
+    }
+
     /// Both sides at many numbers, by sums over all places; three batches of which none, or two, are not released.
     #[test]
     fn both_sides_are_sums_over_all_places() {
@@ -302,8 +440,8 @@ mod tests {
                 let masses = || law.iter().enumerate();
                 let above: f64 = masses().map(|(k, mass)| mass * excess(k).max(0.0)).sum();
                 let below: f64 = masses().map(|(k, mass)| mass * (-excess(k)).max(0.0)).sum();
-                for (found, exact) in [(epoch.log_above(x), above), (epoch.log_below(x), below)] {
-                    let (lower, upper) = (found.lower.exp(), found.upper.exp());
+                for (is_above, exact) in [(true, above), (false, below)] {
+                    let [lower, upper] = both_ends(&epoch, &number(x), is_above);
                     let slack = 1e-13 * exact + 1e-16;
                     assert!(
                         lower <= exact + slack && exact - slack <= upper,

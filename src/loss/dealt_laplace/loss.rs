@@ -2,7 +2,10 @@
 
 use super::batch::{Batch, range, shrinking, standard_deviation};
 use super::epoch::Epoch;
+use super::extremes::Extremes;
+use super::little_noise::LittleNoise;
 use super::sum::REACH;
+use super::threshold::{End, Threshold};
 use super::weighted::{Cells, Tilt, atoms};
 use crate::approx::Approx;
 use crate::error::{Error, Result, require};
@@ -10,8 +13,8 @@ use crate::interval::Enclosure;
 use crate::loss::StepLoss;
 use crate::loss::loss_curve::{FineAtoms, Support};
 use crate::loss::max_loss::MaxLoss;
-use crate::loss::pairs::StepOutcome;
-use crate::loss::privacy_loss::{Effort, PrivacyLoss, TiltedLoss, TiltedMoments, rounded_up};
+use crate::loss::pairs::{REVEALING_SCALE, StepOutcome};
+use crate::loss::privacy_loss::{Effort, PrivacyLoss, TiltedLoss, TiltedMoments};
 use crate::step::{Direction, Group, Mechanism, Sampling, Step};
 use realfft::num_complex::Complex64;
 use std::collections::BTreeMap;
@@ -25,8 +28,11 @@ const MAX_CELLS: f64 = 16_384.0;
 const MAX_PLACES: f64 = 900_000.0;
 /// Most batches.
 const MOST_BATCHES: u64 = 1 << 20;
-/// Smallest scale: with less noise likelihood ratios are beyond what is computed.
+/// With less noise than this, of several batches the outputs are bounded as if everybody saw which batch the record is in: cells of likelihood
+/// ratios up to e^100 are too wide for a lattice to say more.
 const SMALLEST_SCALE: f64 = 0.01;
+/// Below this, e^ε is less than any rounding of 1.
+const LEAST_EPSILON: f64 = -600.0;
 /// Most cells of one batch, and most places of a window, for moments: they leave K(c) a relative gap of 1e-5 or so.
 const COARSE_CELLS: f64 = 512.0;
 const COARSE_PLACES: f64 = 16_000.0;
@@ -40,10 +46,8 @@ struct DealtLaplace {
     /// On a fine lattice, for curves, and on a coarse one, for moments. Shared by all copies.
     epoch: Arc<Epoch>,
     coarse: Arc<Epoch>,
-    /// The scale of the noise, and released and all batches.
-    scale: f64,
-    released: f64,
-    total: f64,
+    /// Its largest loss.
+    extremes: Extremes,
     /// Cells by the number of their tilt, shared by all copies. None depends on what was asked before.
     cells: Arc<Mutex<BTreeMap<i64, Arc<Cells>>>>,
     /// The atoms of the last question, and its c.
@@ -65,10 +69,6 @@ pub(in crate::loss) fn outcome(
     if !(1..=MOST_BATCHES).contains(&total) {
         return Err(Error::out_of_range("batches", total, "in [1, 2^20] with Laplace noise"));
     }
-    if scale < SMALLEST_SCALE {
-        let log_unseen = ((total - released) as f64 / total as f64).ln();
-        return Ok(StepOutcome::RevealsMembership { log_unseen });
-    }
     if released == 1 {
         // The record is in the only batch that is released with probability one over their number, as in a Poisson sample.
         let step = Step {
@@ -80,11 +80,15 @@ pub(in crate::loss) fn outcome(
         };
         return step.outcome(Some(direction));
     }
-    Ok(StepOutcome::Loss(StepLoss::new(DealtLaplace::new(
-        scale,
-        (released, total),
-        direction,
-    ))))
+    if scale < REVEALING_SCALE {
+        let log_unseen = ((total - released) as f64 / total as f64).ln();
+        return Ok(StepOutcome::RevealsMembership { log_unseen });
+    }
+    Ok(StepOutcome::Loss(if scale < SMALLEST_SCALE {
+        StepLoss::new(LittleNoise::new(scale, (released, total), direction)?)
+    } else {
+        StepLoss::new(DealtLaplace::new(scale, (released, total), direction))
+    }))
 }
 
 /// Cells of one batch: as many as the wanted γ needs, and as a window of so many places has room for.
@@ -106,9 +110,7 @@ impl DealtLaplace {
             direction,
             epoch: on_lattice((MAX_CELLS, MAX_PLACES)),
             coarse: on_lattice((COARSE_CELLS, COARSE_PLACES)),
-            scale,
-            released: released as f64,
-            total: total as f64,
+            extremes: Extremes::new(scale, (released, total), direction),
             cells: Arc::default(),
             atoms: None,
             work: 0,
@@ -119,30 +121,6 @@ impl DealtLaplace {
         Tilt {
             direction: self.direction,
             c,
-        }
-    }
-
-    /// W of the largest loss.
-    fn extreme_ratio(&self) -> f64 {
-        let one = match self.direction {
-            Direction::Remove => (1.0 / self.scale).exp_m1(),
-            Direction::Add => (-1.0 / self.scale).exp_m1(),
-        };
-        self.released * one / self.total
-    }
-
-    /// The largest loss, to a few roundings.
-    fn largest_loss(&self) -> f64 {
-        self.direction.sign() * self.extreme_ratio().ln_1p()
-    }
-
-    /// K(c) where nothing is known but the largest loss: between 0 and c times that, as K is convex and 0 at 0 and −1.
-    fn crude_moments(&self, c: f64) -> TiltedMoments {
-        let half = 0.5 * c * rounded_up(self.largest_loss());
-        TiltedMoments {
-            log_moment: Approx::new(half, half.abs() * (1.0 + 4.0 * f64::EPSILON)),
-            mean: self.largest_loss(),
-            variance: 1.0,
         }
     }
 
@@ -159,7 +137,7 @@ impl DealtLaplace {
         }
         let law = self.coarse.law(number)?;
         // The c whose power is next to this tilt.
-        let exponent = law.tilt * (1.0 + self.coarse.excess(law.mean)) / self.coarse.step();
+        let exponent = law.tilt * self.coarse.ratio(law.mean) / self.coarse.step();
         let c = match self.direction {
             Direction::Remove => exponent - 1.0,
             Direction::Add => -exponent,
@@ -172,10 +150,10 @@ impl DealtLaplace {
 
     fn moments_at(&mut self, c: f64) -> TiltedMoments {
         let Some(cells) = self.cells_for(c) else {
-            return self.crude_moments(c);
+            return self.extremes.crude_moments(c);
         };
         let mut found = cells.moments(c);
-        let crude = self.crude_moments(c);
+        let crude = self.extremes.crude_moments(c);
         let upper = found.log_moment.upper();
         if upper.is_nan() || upper > crude.log_moment.upper() {
             found.log_moment = crude.log_moment;
@@ -221,24 +199,27 @@ impl PrivacyLoss for DealtLaplace {
 
     /// E_Q[(W − e^ε)₊] or E_Q[(1 − e^ε·W)₊], between those of the contracted and the spread ratio.
     fn one_step(&self, epsilon: f64, _: f64, _: &mut Effort) -> Enclosure {
-        let contraction = self.epoch.sum.batch.contraction;
-        let (x, log_factor) = match self.direction {
-            Direction::Remove => (epsilon.exp_m1(), 0.0),
-            Direction::Add => ((-epsilon).exp_m1(), epsilon),
-        };
-        if x == f64::INFINITY {
-            // δ of so small an ε is 1 − e^ε or more.
+        if self.max_loss().above(epsilon) <= 0.0 {
+            return Enclosure::ZERO;
+        }
+        if epsilon < LEAST_EPSILON {
+            // δ is at least 1 − e^ε.
             return Enclosure::of_logs(-f64::EPSILON, 0.0);
         }
-        let side = |x: f64| match self.direction {
-            Direction::Remove => self.epoch.log_above(x),
-            Direction::Add => self.epoch.log_below(x),
+        let (k, log_factor) = match self.direction {
+            Direction::Remove => (Threshold::of_log(epsilon), 0.0),
+            Direction::Add => (Threshold::of_log(-epsilon), epsilon),
         };
-        // e^ε is rounded.
+        let side = |k: &Threshold, end: End| match self.direction {
+            Direction::Remove => self.epoch.log_above(k, end),
+            Direction::Add => self.epoch.log_below(k, end),
+        };
+        // Sums with logarithms of factors are rounded.
         let slack = 4.0 * f64::EPSILON * (1.0 + epsilon.abs());
-        let upper = side(x).upper + log_factor + slack;
+        let upper = side(&k, End::Upper) + log_factor + slack;
+        let contraction = self.epoch.sum.batch.contraction;
         let lower = if contraction > 0.0 {
-            side(x / contraction).lower + contraction.ln() + log_factor - slack
+            side(&k.contracted(contraction), End::Lower) + contraction.ln() + log_factor - slack
         } else {
             f64::NEG_INFINITY
         };
@@ -271,22 +252,16 @@ impl PrivacyLoss for DealtLaplace {
     }
 
     fn max_loss(&self) -> MaxLoss {
-        let loss = self.largest_loss();
-        MaxLoss::within(rounded_up(loss), 32.0 * f64::EPSILON * loss.abs())
+        self.extremes.max_loss()
     }
 
-    /// All likelihood ratios at one end.
     fn log_mass_of_max_loss(&self) -> f64 {
-        let found = match self.direction {
-            Direction::Remove => self.released * (0.5f64.ln() - 1.0 / self.scale) + self.largest_loss(),
-            Direction::Add => self.released * 0.5f64.ln(),
-        };
-        found - 1e-12 * (1.0 + found.abs())
+        self.extremes.log_mass_of_max_loss()
     }
 }
 
-/// A loss of which only moments are known: its law is on a fine lattice, whose characteristic function comes back to 1.
-struct Unknown(TiltedMoments);
+/// A loss of which only moments are known: of dealt batches, its law is on a fine lattice, whose characteristic function comes back to 1.
+pub(super) struct Unknown(pub(super) TiltedMoments);
 
 impl TiltedLoss for Unknown {
     fn moments(&self) -> TiltedMoments {

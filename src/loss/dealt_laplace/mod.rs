@@ -12,13 +12,19 @@
 //! | [`batch`] | the law of Y', and γ |
 //! | [`sum`] | the law of the sum of all places |
 //! | [`epoch`] | E_Q[(W' − k)₊] and E_Q[(k − W')₊] |
+//! | [`threshold`] | the number k with its error |
+//! | [`extremes`] | the largest loss |
 //! | [`weighted`] | the atoms of the epoch under a tilt, and moments |
 //! | [`loss`] | the privacy loss |
+//! | [`little_noise`] | bounds on it where likelihood ratios have too wide a range for a lattice |
 
 mod batch;
 mod epoch;
+mod extremes;
+mod little_noise;
 mod loss;
 mod sum;
+mod threshold;
 mod weighted;
 
 pub(super) use loss::outcome;

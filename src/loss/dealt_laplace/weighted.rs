@@ -46,7 +46,7 @@ pub(super) fn atoms(epoch: &Epoch, law: &TiltedLaw, tilt: Tilt) -> FineAtoms {
     let center = epoch.log_ratio(law.mean);
     let change = |place: f64, log_ratio: f64| exponent * (log_ratio - center) - law.tilt * (place - law.mean);
     let log_scale = law.log_scale - law.tilt * law.mean + exponent * center;
-    let contracted = |place: f64| (epoch.sum.batch.contraction * epoch.excess(place)).ln_1p();
+    let contracted = |place: f64| epoch.log_contracted(place, epoch.sum.batch.contraction);
     let used = used(epoch, law, exponent, log_scale, |place| {
         change(place, epoch.log_ratio(place)).max(change(place, contracted(place)))
     });
@@ -58,6 +58,9 @@ pub(super) fn atoms(epoch: &Epoch, law: &TiltedLaw, tilt: Tilt) -> FineAtoms {
         lower: Vec::with_capacity(number),
         error: 0.0,
     };
+    // Losses of the upper law are moved up by their error, and those of the lower one down: at the same probabilities under P that makes the
+    // curve of the one larger, and that of the other smaller, also of sums of losses.
+    let loss_error = epoch.log_error(law.first + used.first as f64, law.first + used.last as f64);
     // The errors of masses are multiplied by at most e^this, in either law.
     let mut largest = f64::NEG_INFINITY;
     for (i, mass) in law.masses[used.first..=used.last].iter().enumerate() {
@@ -65,8 +68,8 @@ pub(super) fn atoms(epoch: &Epoch, law: &TiltedLaw, tilt: Tilt) -> FineAtoms {
         let (ratio, below) = (epoch.log_ratio(place), contracted(place));
         let (above, under) = (change(place, ratio), change(place, below));
         largest = largest.max(above).max(under);
-        found.upper.push((sign * ratio, mass * above.exp()));
-        found.lower.push((sign * below, mass * under.exp()));
+        found.upper.push((sign * ratio + loss_error, mass * above.exp()));
+        found.lower.push((sign * below - loss_error, mass * under.exp()));
     }
     found.error = law.error * largest.exp() + used.outside;
     if tilt.direction == Direction::Add {
@@ -80,7 +83,9 @@ pub(super) fn atoms(epoch: &Epoch, law: &TiltedLaw, tilt: Tilt) -> FineAtoms {
         + law.log_scale.abs()
         + REACH * REACH
         + largest.max(0.0);
-    found.error += sum * (law.relative_error + ROUNDING * exponents);
+    // Exponents are off by the error of a logarithm, and tilts by e^{cℓ} are those of the losses that were moved.
+    let of_losses = 2.0 * (1.0 + exponent.abs()) * loss_error;
+    found.error += sum * (law.relative_error + ROUNDING * exponents + of_losses);
     found.normalise(sum);
     found
 }

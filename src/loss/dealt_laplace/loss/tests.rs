@@ -86,8 +86,8 @@ fn intervals_of_coarse_lattices_hold_those_of_fine_ones() {
             }
             let spread = loss(8).epoch;
             let uncontracted = match direction {
-                Direction::Remove => spread.log_above(epsilon.exp_m1()).lower.exp(),
-                Direction::Add => (epsilon + spread.log_below((-epsilon).exp_m1()).lower).exp(),
+                Direction::Remove => spread.log_above(&Threshold::of_log(epsilon), End::Lower).exp(),
+                Direction::Add => (epsilon + spread.log_below(&Threshold::of_log(-epsilon), End::Lower)).exp(),
             };
             assert!(uncontracted > fine.upper());
         }
@@ -214,10 +214,67 @@ fn renyi_divergences_are_finite_and_those_of_the_moments() {
     assert_eq!(run.delta(3.01, 1e-6).unwrap().certified().unwrap().upper(), 0.0);
 }
 
+/// The largest loss is 1/b, and of two added records with it δ is at least ¼(1 − e^{ε − 1/b}) for each epoch of two batches.
 #[test]
-fn noise_that_is_too_little_reveals_the_batch() {
+fn ends_of_little_noise_are_those_of_the_largest_loss() {
+    for scale in [0.3, 0.1, 1.0 / 30.0, 0.02] {
+        let most = 1.0 / scale;
+        for distance in [1e-3, 1e-6, 1e-9, 1e-12] {
+            let at = |epsilon: f64, adjacency| delta(allocation(2), scale, 2, adjacency, epsilon);
+            let least = -0.25 * (most * (1.0 - distance) - most).exp_m1();
+            assert!(at(most * (1.0 - distance), Adjacency::Add).upper() >= least * (1.0 - 1e-3));
+            for adjacency in [Adjacency::Add, Adjacency::Remove] {
+                assert_eq!(at(most * (1.0 + distance), adjacency), Enclosure::ZERO);
+                assert_eq!(at(720.0, adjacency), Enclosure::ZERO);
+            }
+        }
+    }
+    // Two epochs, and the largest ε that an interval for a small δ has to hold.
+    assert_eq!(
+        delta(allocation(2), 1.0 / 36.0, 4, Adjacency::Add, 72.000_02),
+        Enclosure::ZERO
+    );
+    let upper = run(allocation(2), 0.02, 2, Adjacency::Add)
+        .epsilon(1e-5, 1e-6)
+        .unwrap()
+        .upper;
+    // ¼(1 − e^{ε − 50}) = 1e-5 at ε = 50 + log1p(−4e-5).
+    assert!((50.0 - 4.1e-5..=50.0 + 1e-9).contains(&upper), "{upper}");
+}
+
+/// With next to no noise nothing is known but the largest loss, and the curve of a batch that is published.
+#[test]
+fn little_noise_has_the_bounds_of_a_published_batch() {
+    let scale = 0.009;
+    let most = 1.0 / scale;
+    for (steps, epochs) in [(2, 1.0), (4, 2.0)] {
+        for adjacency in [Adjacency::Add, Adjacency::Remove] {
+            let at = |epsilon: f64| delta(allocation(2), scale, steps, adjacency, epsilon);
+            for epsilon in [most * epochs * (1.0 + 1e-12), 720.0, 1e4] {
+                assert_eq!(at(epsilon), Enclosure::ZERO, "{epsilon}");
+            }
+            // All ratios are at their end with a probability of e^{−n·log 2} under the law without the record.
+            let inside = at(most * epochs - 1.0);
+            let least = match adjacency {
+                Adjacency::Add => 0.25f64.powf(epochs) * 0.6,
+                _ => 0.0,
+            };
+            assert!(inside.upper() >= least && inside.lower() < 1.0, "{inside:?}");
+        }
+    }
+    // 1 − e^{(ε − 1/b)/2} of one batch, two of three of which are released.
+    let found = delta(allocation(3), scale, 2, Adjacency::Remove, most - 1.5);
+    let exact = -2.0 / 3.0 * f64::exp_m1(-0.75);
+    assert!(
+        found.lower() == 0.0 && (found.upper() / exact - 1.0).abs() < 1e-9,
+        "{found:?}"
+    );
     assert!(matches!(
         outcome(0.001, 3, 4, Direction::Remove).unwrap(),
+        StepOutcome::Loss(_)
+    ));
+    assert!(matches!(
+        outcome(1e-301, 3, 4, Direction::Remove).unwrap(),
         StepOutcome::RevealsMembership { log_unseen } if (log_unseen - 0.25f64.ln()).abs() < 1e-15
     ));
     assert!(outcome(-1.0, 2, 2, Direction::Add).is_err() && outcome(1.0, 2, 1 << 21, Direction::Add).is_err());
