@@ -115,10 +115,14 @@ def accumulate(
     if rdp is not None and len(checked) > 1:
         # All checks of the accounts, before the first column changes them.
         accumulate_rdp(accounts, np.zeros(len(columns)), points, 1.0, 0.0, steps=0)
-    for column, (noise, draw, count) in zip(columns.T, checked, strict=True):
-        single_noise, single_draw, singles = of_single_batches(noise, draw, count)
-        shifts, _, rate = shifts_of(np.minimum(column, bound) / bound, single_draw)
-        accumulate_rdp(accounts, shifts, points, single_noise, rate, steps=singles)
+    # All that may be refused comes before the first column is added.
+    singles = [of_single_batches(*step) for step in checked]
+    parts = [
+        shifts_of(np.minimum(column, bound) / bound, draw)
+        for column, (_, draw, _) in zip(columns.T, singles, strict=True)
+    ]
+    for (shifts, _, rate), (noise, _, count) in zip(parts, singles, strict=True):
+        accumulate_rdp(accounts, shifts, points, noise, rate, steps=count)
     return accounts
 
 

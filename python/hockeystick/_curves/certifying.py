@@ -51,6 +51,9 @@ OF_CLAIMS = 0.1
 FURTHER = (1.001, 1.05, 1.5, 3.0, 10.0)
 """By how much further than expected a claim on epsilon is looked for, until it is proven."""
 
+_LARGEST_EXPONENT = 700.0
+"""Epsilons of lines go no further: their slope e^epsilon is a number."""
+
 Claim = dict[str, float]
 
 
@@ -401,7 +404,7 @@ def point_of_tradeoff(curve: Curve | ShuffledCurve, alpha: float) -> tuple[float
     """Epsilon of the point whose line is highest at a false positive rate, and the claim from its delta."""
     rate = float_scalar(alpha, "alpha")
     require(0.0 < rate < 1.0, "alpha", rate, "in (0, 1)")
-    top = max(float(np.asarray(curve.epsilon(1e-12))), 1e-3)
+    top = min(max(float(np.asarray(curve.epsilon(1e-12))), 1e-3), _LARGEST_EXPONENT)
     epsilons = np.linspace(0.0, top, 65)
     for _ in range(4):
         deltas = np.asarray(curve.delta(epsilons))

@@ -22,6 +22,9 @@ from hockeystick.errors import UnsupportedError
 _UP = 1.0 + 1e-12
 """Makes up for the rounding of logarithms and sums of thousands of terms."""
 
+_OF_A_LOGARITHM = 2.0**-50
+"""The error of log(fall/width) of a part of a line, absolutely: an order multiplies it."""
+
 _RATIO = 1.02
 """Of neighbouring orders where a bound is taken on every order between: it is at most so much too large."""
 
@@ -225,11 +228,16 @@ class _AtOrder(_Bound):
     def from_epsilon_delta(self, epsilon: float, delta: float) -> float:
         if delta > 0.0:
             return math.inf
-        # Randomised response with p = e^ε / (1 + e^ε).
-        kept = -math.log1p(math.exp(-epsilon))
-        lost = kept - epsilon
-        a = self.order
-        return self._scaled(float(np.logaddexp(a * kept + (1.0 - a) * lost, a * lost + (1.0 - a) * kept)))
+        # Randomised response with p = e^ε / (1 + e^ε): with x = (α − 1)ε the moment is 1 + (e^x − 1)·part,
+        # a sum of positive terms at every order.
+        x = (self.order - 1.0) * epsilon
+        part = -math.expm1(-epsilon - x) / (1.0 + math.exp(-epsilon))
+        log_moment = (
+            math.log1p(math.expm1(x) * part)
+            if x < 1.0
+            else x + math.log(math.exp(-x) - math.expm1(-x) * part)
+        )
+        return log_moment / (self.order - 1.0) * _UP
 
     def from_points(self, alpha: tuple[float, ...], beta: tuple[float, ...]) -> float:
         return max(self._of_line(alpha, beta), self._of_line(beta[::-1], alpha[::-1]))
@@ -243,7 +251,8 @@ class _AtOrder(_Bound):
         used = (width > 0.0) & (fall > 0.0)
         if np.any((width == 0.0) & (fall > 0.0)):
             return math.inf
-        logs = self.order * np.log(fall[used]) + (1.0 - self.order) * np.log(width[used])
+        ratios = np.log1p((fall[used] - width[used]) / width[used])
+        logs = np.log(width[used]) + self.order * (ratios + _OF_A_LOGARITHM)
         return self._scaled(float(np.logaddexp.reduce(logs)))
 
     def from_curve(self, privacy_curve: PrivacyCurve) -> float:
@@ -293,7 +302,8 @@ class _Concentrated(_Bound):
             width, fall = np.diff(x), -np.diff(y)
             if np.any((width > 0.0) & (fall == 0.0)) or np.any((width == 0.0) & (fall > 0.0)):
                 return math.inf
-            steepest = max(steepest, float(np.abs(np.log(fall / width)).max()))
+            ratios = np.log1p((fall - width) / width)
+            steepest = max(steepest, float(np.abs(ratios).max()) + _OF_A_LOGARITHM)
         return self.gaussian(steepest)
 
     def from_curve(self, privacy_curve: PrivacyCurve) -> float:

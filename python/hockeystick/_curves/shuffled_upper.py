@@ -101,7 +101,8 @@ def divergence(order: float, sampling: Shuffle, steps: Steps, group_size: int, a
     found = []
     for noise, counts in blocks.items():
         law = law_of(sampling, group_size, *counts)
-        square = (SENSITIVITY[adjacency] / max(noise, LEAST_NOISE)) ** 2
+        distance = SENSITIVITY[adjacency] / max(noise, LEAST_NOISE)
+        square = distance * distance
         squares = law.squares.astype(np.float64) * square
         largest = law.largest * square
         mixture_law = GaussianMixture(squares, law.probabilities, law.left_out, law.rounding + 1e-14, largest)

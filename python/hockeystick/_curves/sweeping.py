@@ -147,10 +147,10 @@ def _answers(
         return [_one(function, run, {**fixed, **row}) for row in rows]
     together = [name for name in rows[0] if all(_is_number(row[name]) for row in rows)] if rows else []
     found: list[Any] = [None] * len(rows)
-    groups: dict[str, list[int]] = {}
+    groups: dict[Any, list[int]] = {}
     for place, row in enumerate(rows):
-        rest = {name: value for name, value in row.items() if name not in together}
-        groups.setdefault(repr(rest), []).append(place)
+        rest = tuple(_identity(value) for name, value in row.items() if name not in together)
+        groups.setdefault(rest, []).append(place)
     for places in groups.values():
         given = dict(rows[places[0]])
         given |= {name: np.array([rows[place][name] for place in places]) for name in together}
@@ -158,6 +158,15 @@ def _answers(
         for place, answer in zip(places, answers.tolist(), strict=True):
             found[place] = answer
     return found
+
+
+def _identity(value: Any) -> Any:
+    """Return what only equal values have in common: not what they print as, which matrices share."""
+    try:
+        hash(value)
+    except TypeError:
+        return id(value)
+    return type(value), value
 
 
 def _one(function: Callable[..., Any], run: Run, given: dict[str, Any]) -> Any:

@@ -379,7 +379,7 @@ def _understated(size: int, batch: int, draws: int) -> str:
 
     The lower end is about the whole batches of an epoch, which a last one that is smaller only adds to.
     """
-    if draws < size:
+    if draws < size or batch > size:
         return ""
     run: dict[str, Any] = {"delta": 1e-5, "noise_multiplier": 1.0, "steps": size // batch, "tolerance": 1e-4}
     scheme = Shuffle(batch, size)

@@ -37,6 +37,9 @@ WAYS = (
 _ROUNDING = 1e-9
 """Relative distance from a whole number of steps that is due to the rounding of a sample rate."""
 
+_FARTHEST = 1e-3
+"""The same absolutely, which counts from a million steps on."""
+
 
 def check_scheme_name(value: object) -> str:
     """`value` as the name of a scheme.
@@ -215,7 +218,8 @@ def steps_of(epochs: object, drawn: dict[str, Any]) -> Any:
     with np.errstate(over="ignore", invalid="ignore"):
         exact = counts / rates
     whole = np.rint(exact)
-    steps = np.where(np.abs(exact - whole) <= _ROUNDING * exact, whole, np.ceil(exact))
+    near = np.minimum(_ROUNDING * exact, _FARTHEST)
+    steps = np.where(np.abs(exact - whole) <= near, whole, np.ceil(exact))
     if np.any(~(steps < 2.0**63)):
         raise ValueError("epochs / sample_rate must be below 2**63")
     return int(steps) if steps.ndim == 0 else steps.astype(np.int64)

@@ -359,7 +359,8 @@ def _checked(weights: ArrayLike, gram: ArrayLike, counts: ArrayLike | None) -> M
         found == shape, "weights" if repeated is None else "counts", f"shape {found}", f"of shape {shape}"
     )
     if repeated is not None:
-        require(bool(np.all(repeated >= 0.0)), "counts", "negative entries", "at least zero")
+        possible = bool(np.all(np.isfinite(repeated) & (repeated >= 0.0)))
+        require(possible, "counts", "entries that are negative or not finite", "finite and at least zero")
     require(bool(np.all(probabilities > 0.0)), "weights", "entries that are not positive", "positive")
     total = math.fsum(probabilities.tolist())
     require(abs(total - 1.0) <= 1e-9, "weights", f"a sum of {total}", "of sum 1")
