@@ -79,6 +79,22 @@ fn little_noise_beside_more_is_no_noise_beside_it() -> Result<()> {
     Ok(())
 }
 
+/// A batch that is seen without noise tells which record it has, with probability q, and nothing otherwise: δ(ε) = q + (1 − q)·δ'(ε), where δ'
+/// is that of the step beside it, N(1, 1) against N(0, 1); its values are Φ(1/2 − ε) − e^ε·Φ(−1/2 − ε) by mpmath in 30 digits.
+#[test]
+fn replaced_records_have_no_loss_where_batches_without_noise_do_not_have_them() -> Result<()> {
+    let full = scheme(2.0, 1.0, 1);
+    for (epsilon, beside) in [(0.0, 0.382_924_922_548_026_2), (0.5, 0.238_421_708_134_876_63)] {
+        for (rate, steps) in [(0.5f64, 1u64), (0.1, 3)] {
+            let run = [(scheme(0.0, rate, 1), steps), (full.clone(), 1)];
+            let unseen = (1.0 - rate).powi(steps as i32);
+            let exact = 1.0 - unseen + unseen * beside;
+            assert_narrow_about(delta(&run, Adjacency::Replace, epsilon)?, exact, 1e-9);
+        }
+    }
+    Ok(())
+}
+
 #[test]
 fn noise_counts_where_epsilon_is_large() -> Result<()> {
     // Beyond what shifts of 1/σ tell, as without noise nothing is.

@@ -76,6 +76,7 @@ impl Axis {
         (self.coordinate(a) - self.coordinate(b)).abs()
     }
 
+    /// True if two ends are further apart than the tolerance.
     pub(super) fn is_wide(&self, low: f64, high: f64) -> bool {
         high - low
             > if self.whole {

@@ -3,7 +3,9 @@
 //! (ε, δ)-DP for one record is (kε, δ·(e^{kε} − 1)/(e^ε − 1))-DP for k. The theorem's statement has a further factor
 //! k that its proof does not need.
 
+use crate::curve::chain_split::log_geometric_sum;
 use crate::curve::composition::Composition;
+use crate::curve::singular_mass::rounded;
 use crate::error::{Result, require_delta, require_epsilon};
 use crate::special::root::{bisect, golden_section};
 use crate::step::group::require_group_size;
@@ -37,10 +39,7 @@ pub fn epsilon(one: &mut Composition, group_size: u64, delta: f64, tolerance: f6
         return Ok(one.epsilon(delta, tolerance)?.upper);
     }
     let log_delta = delta.ln();
-    let mut is_met = |epsilon: f64| -> Result<bool> {
-        let found = one.delta(epsilon, WIDTH)?;
-        Ok(found.log_upper + log_factor(k, epsilon) <= log_delta)
-    };
+    let mut is_met = |epsilon: f64| -> Result<bool> { Ok(log_bound(one, k, epsilon)? <= log_delta) };
     if is_met(0.0)? {
         return Ok(0.0);
     }
@@ -64,20 +63,15 @@ pub fn delta(one: &mut Composition, group_size: u64, epsilon: f64, tolerance: f6
     let k = group_size as f64;
     // The quotient is rounded to the nearest number, so that k times the number below it is at most ε.
     let largest = (epsilon / k).next_down().max(0.0);
-    let log_bound =
-        |epsilon: f64| -> Result<f64> { Ok(one.delta(epsilon, WIDTH)?.log_upper + log_factor(k, epsilon)) };
-    let log_delta = smallest_value(largest, log_bound)?;
+    let log_delta = smallest_value(largest, |epsilon| log_bound(one, k, epsilon))?;
     Ok((log_delta.min(0.0).exp() * (1.0 + 4.0 * f64::EPSILON)).min(1.0))
 }
 
-/// log((e^{kε} − 1)/(e^ε − 1)), which is log k at 0, rounded up.
-fn log_factor(k: f64, epsilon: f64) -> f64 {
-    let exact = if epsilon < 1e-12 {
-        k.ln() + (k - 1.0) * epsilon
-    } else {
-        (k - 1.0) * epsilon + (-(-k * epsilon).exp_m1()).ln() - (-(-epsilon).exp_m1()).ln()
-    };
-    exact + 1e-14 * (1.0 + exact.abs())
+/// log of the theorem's δ at kε, rounded up: δ₁(ε)·(e^{kε} − 1)/(e^ε − 1), whose factor is k at 0.
+fn log_bound(one: &mut Composition, k: f64, epsilon: f64) -> Result<f64> {
+    let factor = log_geometric_sum(epsilon, k);
+    let factor = factor + 1e-14 * (1.0 + factor.abs());
+    Ok(rounded(one.delta(epsilon, WIDTH)?.log_upper + factor, 1.0))
 }
 
 /// The smallest value of a function on [0, `largest`] that is found: at evenly spaced points, then by a golden section
@@ -168,6 +162,20 @@ mod tests {
                 "{size} at {asked}: {found} {scanned}"
             );
         }
+    }
+
+    /// log δ₁ is −1.2e5 here, and the sum with log 2 is rounded by 7e-12: the bound is above it, and hardly.
+    #[test]
+    fn the_logarithm_of_a_tiny_bound_is_rounded_by_as_much_as_its_size_asks() {
+        let (epsilon, mut one) = (500.0f64, full_batch(1.0, 1));
+        let log_delta = one.delta(epsilon, WIDTH).unwrap().log_upper;
+        let found = log_bound(&mut one, 2.0, epsilon).unwrap();
+        // log(1 + e^ε) is ε to all digits.
+        let excess = found - (log_delta + epsilon);
+        assert!(
+            log_delta < -1e4 && excess >= f64::EPSILON * found.abs() && excess < 1e-8,
+            "{found} {log_delta}"
+        );
     }
 
     #[test]

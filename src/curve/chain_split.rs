@@ -10,7 +10,7 @@ use crate::special::log_space::log_add;
 
 /// Runs of links with one ε at most, along which α is followed.
 const MOST_RUNS: u64 = 64;
-/// Halvings of the range of log α: it is found to a part in 10⁹ of it, and the sum is flat next to the best split.
+/// Halvings of the range of log α: it is found to a part in 10¹² of it, and the sum is flat next to the best split.
 const HALVINGS: u32 = 40;
 
 /// The curve of one record at one ε, as far as the table knows it.

@@ -6,20 +6,21 @@
 use crate::curve::accuracy::Accuracy;
 use crate::curve::epsilon_search;
 use crate::curve::epsilon_search::{Found, Query, StartingPoint};
-use crate::curve::evaluators::Evaluators;
+use crate::curve::evaluators::{Evaluators, log_difference};
 use crate::curve::loss_sum::LossSum;
 use crate::curve::routes::Route;
-use crate::curve::singular_mass::{SingularMass, delta_of_constant};
+use crate::curve::singular_mass::{SingularMass, delta_of_nothing};
 use crate::curve::{one_step, routes};
 use crate::error::Result;
 use crate::interval::{Enclosure, Interval};
 use crate::inversion::segment::Segment;
 use crate::loss::StepLoss;
 use crate::loss::pairs::StepOutcome;
+use crate::special::compensated_sum::CompensatedSum;
 use crate::special::log_space::log1p_exp;
 use crate::stopping::checkpoint;
 
-/// log of the factor by which the singular mass must exceed δ for ε to be infinite: far above its rounding error.
+/// log of the factor by which the singular mass must exceed δ for ε to be infinite, where its rounding error is smaller than half of it.
 const SINGULAR_MARGIN: f64 = 1e-12;
 /// An upper end of ε that is more than so many times the lower one is compared with that of a pair that dominates the run.
 const WIDE: f64 = 1.1;
@@ -58,12 +59,7 @@ impl Noiseless {
     fn delta(&mut self, epsilon: f64, accuracy: &Accuracy) -> Enclosure {
         let found = self.run.delta_for(epsilon, accuracy);
         let confused = self.log_confusion + log1p_exp(epsilon);
-        let lower = if confused < found.log_lower {
-            found.log_lower + (-(confused - found.log_lower).exp()).ln_1p() - 1e-15
-        } else {
-            f64::NEG_INFINITY
-        };
-        found.with_logs(lower, found.log_upper)
+        found.with_logs(log_difference(found.log_lower, confused), found.log_upper)
     }
 }
 
@@ -72,10 +68,10 @@ impl ComposedLoss {
     pub fn new(steps: Vec<(StepOutcome, u64)>, adds: bool) -> Self {
         let mut singular = SingularMass::none(steps.len());
         let mut segments = Vec::new();
-        // Gaussian losses N(μ²/2, μ²) add up to one.
-        let mut square = 0.0;
+        // Gaussian losses N(μ²/2, μ²) add up to one, which has no room for the roundings of very many terms.
+        let mut square = CompensatedSum::default();
         let mut add = |loss: StepLoss, steps: f64| match loss.single_gaussian() {
-            Some(distance) => square += steps * distance.powi(2),
+            Some(distance) => square.add(steps * distance.powi(2)),
             None => segments.push(Segment { loss, steps }),
         };
         for (outcome, count) in steps {
@@ -100,9 +96,9 @@ impl ComposedLoss {
                 }
             }
         }
-        if square > 0.0 {
+        if square.value() > 0.0 {
             segments.push(Segment {
-                loss: StepLoss::shift(square.sqrt()),
+                loss: StepLoss::shift(square.value().sqrt()),
                 steps: 1.0,
             });
         }
@@ -150,6 +146,11 @@ impl ComposedLoss {
     /// By how much the losses of outputs that reveal nothing for certain are increased.
     pub(crate) fn offset(&self) -> f64 {
         self.singular.offset()
+    }
+
+    /// δ of the outputs that P and Q have in common, given one of them, from the `curve` of the losses without the offset.
+    pub(crate) fn common_at(&self, epsilon: f64, curve: impl FnMut(f64) -> Enclosure) -> Enclosure {
+        self.singular.common_at(epsilon, curve)
     }
 
     /// δ of the whole run from that of the outputs that P and Q have in common.
@@ -206,20 +207,23 @@ impl ComposedLoss {
         if self.singular.is_total() {
             return Enclosure::of_logs(0.0, 0.0);
         }
-        let inner = epsilon - self.offset();
+        let (least, largest) = self.singular.without_offset(epsilon);
         if self.singular.is_positive() && self.losses.is_on_lattice() {
             // The singular mass may be so large that a bound on the other part suffices.
-            let bound = self.losses.chernoff(inner).log_upper;
+            let bound = self.losses.chernoff(least).log_upper;
             let whole = self.with_singular_mass(Enclosure::of_logs(f64::NEG_INFINITY, bound));
             if accuracy.is_met(whole) {
                 return whole;
             }
         }
         if self.losses.is_empty() {
-            let common = delta_of_constant(epsilon, self.offset(), self.singular.rounding());
-            return self.with_singular_mass(common);
+            return self.with_singular_mass(delta_of_nothing((least, largest)));
         }
-        let common = routes::delta(&mut self.losses, inner, &Accuracy::of_width(accuracy.sufficient_width));
+        let accuracy = Accuracy::of_width(accuracy.sufficient_width);
+        let losses = &mut self.losses;
+        let common = self
+            .singular
+            .common_at(epsilon, |inner| routes::delta(losses, inner, &accuracy));
         self.with_singular_mass(common)
     }
 
@@ -261,7 +265,7 @@ impl ComposedLoss {
         }
         let largest_loss = self.largest_loss().max(0.0);
         let common = self.losses.renyi(order, largest_loss).min(largest_loss);
-        (common + self.offset()) * (1.0 + 4.0 * f64::EPSILON)
+        self.singular.with_offset(common)
     }
 
     /// Certified bounds on the ε ≥ 0 at which log δ = `log_delta`, to a relative width of about `tolerance`.
@@ -278,7 +282,8 @@ impl ComposedLoss {
     /// As [`ComposedLoss::epsilon`].
     pub(crate) fn epsilon_with_margin(&mut self, log_delta: f64, tolerance: f64, margin: f64) -> Result<Found> {
         // The singular mass is part of δ at every ε.
-        if self.singular.log_mass() > log_delta + SINGULAR_MARGIN || self.offset() == f64::INFINITY {
+        let margin_of_mass = SINGULAR_MARGIN.max(2.0 * self.singular.rounding());
+        if self.singular.log_mass() > log_delta + margin_of_mass || self.offset() == f64::INFINITY {
             return Ok(Interval::exact(f64::INFINITY).into());
         }
         if let Some(found) = self.noiseless_epsilon(log_delta, tolerance)? {
@@ -346,10 +351,10 @@ impl ComposedLoss {
             return f64::INFINITY;
         }
         let common = self.losses.max_loss().rounded_up();
-        if self.offset() == 0.0 {
+        if self.singular.is_absent() {
             common
         } else {
-            (common + self.offset()) * (1.0 + 4.0 * self.singular.rounding())
+            self.singular.with_offset(common)
         }
     }
 }

@@ -129,7 +129,7 @@ impl Composition {
     }
 
     /// Certified δ at ε by the pairs alone, for callers that ask for many points of one curve, such as conjugates: microseconds a point once
-    /// a neighbouring one is known. `accuracy` must be the same in every question.
+    /// a neighbouring one is known. Answers to each accuracy are kept apart.
     ///
     /// # Errors
     /// ε not finite.

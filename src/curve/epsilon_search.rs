@@ -35,7 +35,7 @@ const MARGIN_AND_WIDTH: f64 = 0.85;
 /// and coarse grids have. Asked for the last one at once, two fixed batches of which a record is replaced take 1.5 s where they take a tenth of a second.
 const WIDTHS_AT_ZERO: [f64; 4] = [0.3, 1e-2, 1e-4, 1e-6];
 
-/// How far below its value log δ at 0 is for it to have a margin. As little may be known of it there, that is more than the coarsest tolerance,
+/// An answer of ε = 0 counts as having a margin if log δ(0) is below the given log δ by this much, which is more than the coarsest tolerance,
 /// 30 %.
 pub(super) const MARGIN_AT_ZERO: f64 = 0.35;
 
@@ -125,30 +125,11 @@ pub(crate) fn epsilon(curve: impl FnMut(f64, &Accuracy) -> Enclosure, query: &Qu
             upper: query.largest_loss,
         },
     };
-    let Some(start) = search.start()? else {
-        return Ok(search.zero());
-    };
-    let root = match search.approach(start)? {
-        Approach::Root(root) => root,
-        Approach::Zero => return Ok(search.zero()),
-        Approach::Beyond => {
-            let lower = search.found.lower;
-            let upper = f64::INFINITY;
-            return Ok(Interval { lower, upper }.into());
-        }
-    };
-    let has_margin = search.step_out_of_enclosure(root);
+    let found = search.answer()?;
     if search.is_contradicted {
         return Err(Error::Contradiction);
     }
-    // δ may be small enough at a negative ε.
-    let interval = Interval::of_bounds(search.found.lower, search.found.upper.max(0.0))?;
-    let slope = search.slope;
-    Ok(Found {
-        interval,
-        has_margin,
-        slope,
-    })
+    Ok(found)
 }
 
 /// Where the approach to the root ended.
@@ -179,6 +160,30 @@ struct Search<'a, C> {
 }
 
 impl<C: FnMut(f64, &Accuracy) -> Enclosure> Search<'_, C> {
+    /// The answer, if no enclosure was contradicted.
+    fn answer(&mut self) -> Result<Found> {
+        let Some(start) = self.start()? else {
+            return Ok(self.zero());
+        };
+        let root = match self.approach(start)? {
+            Approach::Root(root) => root,
+            Approach::Zero => return Ok(self.zero()),
+            Approach::Beyond => {
+                let lower = self.found.lower;
+                let upper = f64::INFINITY;
+                return Ok(Interval { lower, upper }.into());
+            }
+        };
+        let has_margin = self.step_out_of_enclosure(root);
+        // δ may be small enough at a negative ε.
+        let interval = Interval::of_bounds(self.found.lower, self.found.upper.max(0.0))?;
+        Ok(Found {
+            interval,
+            has_margin,
+            slope: self.slope,
+        })
+    }
+
     /// An enclosure of log δ to about `width`; one `roughness` times as wide suffices.
     fn ask(&mut self, epsilon: f64, width: f64, roughness: f64) -> Enclosure {
         let width = width.max(self.attainable_width).clamp(WIDTHS.0, WIDTHS.1);

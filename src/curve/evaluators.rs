@@ -2,6 +2,7 @@
 //!
 //! With p the probability of the outputs that were truncated and δ' the curve of the law without them, δ' ≤ δ ≤ δ' + p.
 
+use crate::curve::singular_mass::rounded;
 use crate::grid::composition::Grid;
 use crate::interval::Enclosure;
 use crate::inversion::contour_sum::ContourSum;
@@ -82,7 +83,7 @@ impl Evaluators {
         let mut upper = LogSum::default();
         upper.add(truncated.log_upper);
         upper.add(self.log_truncated_mass);
-        truncated.with_logs(truncated.log_lower, upper.ln() + 2.0 * f64::EPSILON)
+        truncated.with_logs(truncated.log_lower, rounded(upper.ln(), 1.0))
     }
 
     /// δ of the whole law at ε, as far as these evaluators know it.
@@ -92,14 +93,21 @@ impl Evaluators {
 }
 
 /// log(e^a − e^b), rounded down; −∞ where that is not positive.
-fn log_difference(a: f64, b: f64) -> f64 {
+pub(super) fn log_difference(a: f64, b: f64) -> f64 {
     if b >= a {
         return f64::NEG_INFINITY;
     }
     if b == f64::NEG_INFINITY {
         return a;
     }
-    a + (-(b - a).exp()).ln_1p() - 4.0 * f64::EPSILON
+    // Of two next to each other the difference has its digits in the exponential less 1.
+    let ratio = b - a;
+    let rest = if ratio < -std::f64::consts::LN_2 {
+        (-ratio.exp()).ln_1p()
+    } else {
+        (-ratio.exp_m1()).ln()
+    };
+    rounded(a + rest, -1.0)
 }
 
 /// Appends `new` in place of the oldest where there is no room.
@@ -121,6 +129,10 @@ mod tests {
         let whole = evaluators.whole(Enclosure::of_logs(0.25f64.ln(), 0.5f64.ln()));
         assert!((whole.log_lower - 0.25f64.ln()).abs() < 1e-15);
         assert!(whole.log_upper >= 0.625f64.ln() && whole.log_upper < 0.625f64.ln() + 1e-14);
+        // log(2e^−600), with the rounding of a number of this size.
+        let exact = -600.0 + std::f64::consts::LN_2;
+        let small = Evaluators::new(-600.0).whole(Enclosure::of_logs(-600.0, -600.0));
+        assert!(small.log_upper >= exact + 1e-13 && small.log_upper < exact + 1e-12);
     }
 
     #[test]
@@ -128,6 +140,14 @@ mod tests {
         let found = log_difference(0.5f64.ln(), 0.125f64.ln());
         assert!(found <= 0.375f64.ln() && found > 0.375f64.ln() - 1e-14);
         assert_eq!(log_difference(-1.0, f64::NEG_INFINITY), -1.0);
+        // −600 + log(1 − e^{−1}) and −600 + log(1 − e^{−2⁻³⁰}) by mpmath in 30 digits: sums of that size are rounded by 1e-13.
+        for (b, exact, wide) in [
+            (-601.0, -600.458_675_145_387_1, 1e-12),
+            (-600.0 - 2f64.powi(-30), -620.794_415_417_264, 1e-11),
+        ] {
+            let found = log_difference(-600.0, b);
+            assert!(found <= exact - 1e-13 && found > exact - wide, "{b}: {found} {exact}");
+        }
         assert_eq!(log_difference(-2.0, -1.0), f64::NEG_INFINITY);
     }
 

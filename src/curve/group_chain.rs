@@ -76,7 +76,7 @@ const SMALLER: [f64; 6] = [0.9, 0.8, 0.65, 0.5, 0.25, 0.125];
 /// Rounding of a product of three numbers, relatively.
 const ROUNDING: f64 = 1e-15;
 
-/// A group of several replaced records as a chain of single ones.
+/// A group of records as a chain of data sets that differ in one record each.
 #[derive(Debug)]
 pub(crate) struct GroupChain {
     one: PairCurve,
@@ -279,6 +279,10 @@ impl GroupChain {
         Ok(self.table.as_ref().and_then(Option::as_ref))
     }
 
+    /// The table of the curve of one record: computed at small ε and bounded by Chernoff farther out; `None` where it costs too much.
+    ///
+    /// # Errors
+    /// Certified bounds that contradict each other.
     fn new_table(&mut self) -> Result<Option<SplitTable>> {
         // Chernoff's bound is 0 at ε = 0 and falls in it.
         let mut end = 1e-9;

@@ -34,12 +34,12 @@ const RARE: f64 = -1.2;
 /// probability of that value over the order, and moments of such orders have too narrow peaks to be integrated.
 const HUGE_ORDER: f64 = 1e9;
 /// Levels of truncation are multiples of this, so that questions about similar δ share one.
-const LEVEL_STEP: f64 = 24.0;
+pub(super) const LEVEL_STEP: f64 = 24.0;
 /// log of the factor by which the mass that is truncated is below the δ that is needed, at least.
 const LEVEL_MARGIN: f64 = 3.0;
-/// log δ where nothing is known of it, and levels of truncation that are tried for one cell.
-const TYPICAL_LOG_DELTA: f64 = -20.0;
-const TRUNCATIONS: usize = 4;
+/// log δ where nothing is known of it, and levels of truncation that are tried for one δ or one cell, each farther out.
+pub(super) const TYPICAL_LOG_DELTA: f64 = -20.0;
+pub(super) const TRUNCATIONS: usize = 4;
 /// log of the factor by which truncated mass is below δ where a search for ε starts.
 const STARTING_LOG_FRACTION: f64 = 14.0;
 
@@ -160,7 +160,7 @@ impl LossSum {
             [] => true,
             [segment] => {
                 (segment.steps == 1.0 && segment.loss.has_closed_form())
-                    || coin_count::delta(&*segment.loss, segment.steps, 0.0).is_some()
+                    || coin_count::applies(&*segment.loss, segment.steps)
             }
             _ => false,
         }
@@ -336,11 +336,6 @@ impl LossSum {
     /// Bound on the rounding of the largest loss.
     pub(super) fn rounding_of(&self, largest: MaxLoss) -> f64 {
         ROUNDINGS * self.rounding * largest.size
-    }
-
-    /// Relative rounding error of sums over all kinds of steps.
-    pub(super) fn rounding(&self) -> f64 {
-        self.rounding
     }
 }
 

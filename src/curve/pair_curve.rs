@@ -19,14 +19,14 @@ const MARGIN: f64 = 1.0 + 1e-6;
 const LEAST_WITH_MARGIN: f64 = -27.7;
 /// First step out from an ε that is not confirmed, in units of the tolerance: an ε is found to 0.6 of it.
 const FIRST_STEP: f64 = 0.1;
-/// The ε whose tolerance counts for the steps out from a smaller one, which would not lead away from 0.
+/// Below this ε, steps out are as long as at this ε: steps in proportion to ε would never leave 0.
 const LEAST_FOR_STEPS: f64 = 1e-3;
 /// Factors by which the steps out grow, at least and at most. The step is chosen so that δ is small enough after it if log δ goes on falling
 /// as it fell, with this factor to spare.
 const GROWTH: (f64, f64) = (2.0, 64.0);
 const OVERSHOOT: f64 = 1.1;
-/// Steps out at most: the first seven multiply by 2⁷ at least, by 64⁷ where δ hardly falls; beyond the last nothing would be
-/// gained by an ε that large.
+/// Steps out at most. Each is at least [`GROWTH`].0 times the one before, so that 24 of them lead 2²⁴ first steps away; an ε that large would be of
+/// no use.
 const MAX_STEPS_OUT: usize = 24;
 
 /// Largest width of an enclosure of log δ with which another direction is compared. Without it a bound that decided at 1e-8 made another direction

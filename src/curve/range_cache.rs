@@ -46,9 +46,11 @@ impl Range {
 
     /// δ of `loss` at ε by these contours and grids.
     fn delta(&self, loss: &ComposedLoss, epsilon: f64) -> Enclosure {
-        let epsilon = epsilon - loss.offset();
-        let each = self.evaluators.iter().map(|evaluators| evaluators.delta(epsilon));
-        loss.with_singular_mass(each.fold(Enclosure::TRIVIAL, Enclosure::meet))
+        let common = loss.common_at(epsilon, |epsilon| {
+            let each = self.evaluators.iter().map(|evaluators| evaluators.delta(epsilon));
+            each.fold(Enclosure::TRIVIAL, Enclosure::meet)
+        });
+        loss.with_singular_mass(common)
     }
 }
 

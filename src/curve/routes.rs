@@ -14,16 +14,12 @@
 //! intersection of all of them is returned.
 
 use crate::curve::accuracy::Accuracy;
-use crate::curve::loss_sum::LossSum;
-use crate::curve::singular_mass::delta_of_constant;
+use crate::curve::loss_sum::{LEVEL_STEP, LossSum, TRUNCATIONS, TYPICAL_LOG_DELTA};
+use crate::curve::singular_mass::delta_of_nothing;
 use crate::curve::truncated::Form;
 use crate::error::Error;
 use crate::interval::Enclosure;
 
-/// Levels of truncation tried for one δ, each farther out.
-const TRUNCATIONS: usize = 4;
-/// How much farther out each further level is at least, in −log of the mass that is truncated.
-const LEVEL_STEP: f64 = 24.0;
 /// How much farther out losses are truncated for inversion of the runs with a large loss: an edge in the far losses would hardly let the
 /// transform of the runs decay that have some.
 const FARTHER: [f64; 2] = [24.0, 48.0];
@@ -53,8 +49,6 @@ const COARSER: f64 = 3.0;
 /// Width of log δ from which on little is known: then coarse inversions are tried. With 0.5, 1,532 batches with σ 1.77 had a δ 14 % wide that a
 /// contour for 1e-4 knows to 2e-5.
 const UNKNOWN: f64 = 1e-2;
-/// log δ where nothing is known of it.
-const TYPICAL_LOG_DELTA: f64 = -20.0;
 /// Below this log δ has no `f64`, so that an upper bound suffices.
 const UNDERFLOW: f64 = -800.0;
 /// log of the factor by which truncated mass must be below the width that is asked for, so that it is not the reason for the width.
@@ -80,7 +74,7 @@ pub enum Route {
 /// Certified log δ at any real ε, by the routes that apply until one is accurate enough.
 pub(super) fn delta(sum: &mut LossSum, epsilon: f64, accuracy: &Accuracy) -> Enclosure {
     if sum.is_empty() {
-        return delta_of_constant(epsilon, 0.0, sum.rounding());
+        return delta_of_nothing((epsilon, epsilon));
     }
     let largest = sum.max_loss();
     let distance = largest.above(epsilon);

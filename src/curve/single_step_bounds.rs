@@ -1,6 +1,7 @@
 //! Bounds on δ of a run from its steps, each taken alone. They cost a fraction of an inversion, and often suffice.
 
 use crate::curve::one_step;
+use crate::curve::singular_mass::rounded;
 use crate::interval::Enclosure;
 use crate::inversion::segment;
 use crate::inversion::segment::Segment;
@@ -53,7 +54,8 @@ pub(super) fn delta(
 fn widest_distance(segments: &[Segment]) -> Option<f64> {
     let square = |segment: &Segment| Some(segment.steps * segment.loss.widest_distance()?.powi(2));
     let square = segments.iter().map(square).sum::<Option<f64>>()?;
-    Some(square.sqrt() * (1.0 + 1e-12))
+    // A square root halves the roundings of the sum.
+    Some(square.sqrt() * (1.0 + 1e-12 + f64::EPSILON * segments.len() as f64))
 }
 
 /// An upper bound on the ε at which log δ = `log_delta`: that of the Gaussian pair that dominates the run, where there is one.
@@ -82,7 +84,8 @@ fn part_of_largest_losses(segments: &[Segment], epsilon: f64) -> Enclosure {
         return Enclosure::TRIVIAL;
     }
     let part = log_mass + (-(-distance).exp_m1()).ln();
-    Enclosure::of_logs(part - 1e-13 * (1.0 + part.abs()), 0.0)
+    let rounding = 1e-13 + f64::EPSILON * segments.len() as f64;
+    Enclosure::of_logs(part - rounding * (1.0 + part.abs()), 0.0)
 }
 
 /// δ(ε) ≤ P(S > ε)·(1 − e^{−d}), where the largest sum of losses is d > 0 above ε: the gain of an output is at most 1 − e^{−d}, and
@@ -99,13 +102,15 @@ pub(super) fn near_largest_loss(segments: &[Segment], distance: f64) -> Enclosur
         0.0
     };
     let log_gain = (-(-distance).exp_m1()).ln();
-    let rounding = f64::EPSILON * (4.0 + log_gain.abs() + log_mass.abs());
+    // Each addition rounds a sum that is at most as large as the last one.
+    let terms = 1.0 + segments.len() as f64;
+    let rounding = f64::EPSILON * (4.0 + log_gain.abs() + terms * log_mass.abs());
     Enclosure::of_logs(f64::NEG_INFINITY, log_mass + log_gain + rounding)
 }
 
 /// log of an upper bound on the sum of the total variations of all steps.
 pub(super) fn log_variation(segments: &[Segment]) -> f64 {
-    log_sum_of_deltas(segments, 0.0, 0.0) + 1e-12
+    log_sum_of_deltas(segments, 0.0, 0.0)
 }
 
 /// log of an upper bound on the sum of δ(ε) of all steps, each taken alone, to a relative `width`.
@@ -116,7 +121,8 @@ pub(super) fn log_sum_of_deltas(segments: &[Segment], epsilon: f64, width: f64) 
     for segment in segments {
         sum.add(one_step::delta_within(&segment.loss, epsilon, width, &mut effort).log_upper + segment.steps.ln());
     }
-    sum.ln()
+    // Each addition rounds the sum, and now and then its scale; both logarithms of a term are rounded.
+    rounded(sum.ln() + 1e-12 + 4.0 * f64::EPSILON * segments.len() as f64, 1.0)
 }
 
 #[cfg(test)]
@@ -155,6 +161,17 @@ mod tests {
             let upper = near_largest_loss(&segments, distance).log_upper;
             assert!(upper >= exact && upper < exact + slack, "{distance}: {upper} {exact}");
         }
+    }
+
+    /// Twenty thousand kinds of steps: the sum of log 0.74, added one after the other, is −6022.101855675646, and 20,000·log 0.74 is
+    /// −6022.101855678433 (mpmath).
+    #[test]
+    fn sums_over_very_many_kinds_have_room_for_their_roundings() {
+        let segments: Vec<Segment> = (0..20_000).map(|_| response(1.0, 0.74, 1.0)).collect();
+        let (exact, gain) = (-6_022.101_855_678_432_5, (-(-2f64).exp_m1()).ln());
+        let largest = 20_000.0 * (0.74f64 / 0.26).ln();
+        let lower = part_of_largest_losses(&segments, largest - 2.0).log_lower;
+        assert!(lower < exact + gain && lower > exact + gain - 1e-6, "{lower}");
     }
 
     /// Four steps in which a record that is seen takes part with probability q = 1e-5: δ(0) of the run is at least what the runs with the

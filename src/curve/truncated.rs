@@ -11,6 +11,7 @@ use crate::curve::accuracy::Accuracy;
 use crate::curve::cell_contours::{CellContours, CellInversion};
 use crate::curve::epsilon_search::StartingPoint;
 use crate::curve::evaluators::Evaluators;
+use crate::curve::singular_mass::rounded;
 use crate::curve::starting_point;
 use crate::grid::composition::{Grid, Plan};
 use crate::interval::Enclosure;
@@ -47,8 +48,8 @@ const LOG_CONFIRMING_MARGIN: f64 = 1.5;
 /// How many times narrower than what is known the narrowest interval of a grid must be for the grid to be computed, where it misses
 /// the width that is asked for.
 const MIN_GAIN: f64 = 4.0;
-/// Smallest tilt of a grid over the saddle point, unless that is more than one standard deviation away: a flatter tilt reduces what
-/// far outputs contribute to the errors, and costs less than a digit.
+/// A grid's tilt is this part of the saddle point, or one over the standard deviation below it, whichever is larger: a flatter tilt reduces
+/// what far outputs contribute to the errors, and costs less than a digit.
 const FLATTER: f64 = 0.8;
 /// Width of log δ up to which its lower end says which errors matter. The saddle point of three steps can be so far off that no contour is
 /// found. At 1 a random box takes an eighth longer, its slowest answer a third; at 12 nothing changes.
@@ -136,11 +137,14 @@ impl Truncated {
                 steps: segment.steps,
             }
         };
-        let segments = segments.iter().map(&mut cut).collect();
+        let segments: Vec<Segment> = segments.iter().map(&mut cut).collect();
+        // Each addition rounds the sum, and now and then its scale.
+        let rounding = 4.0 * f64::EPSILON * segments.len() as f64;
+        let log_truncated_mass = rounded(truncated_mass.ln() + rounding, 1.0);
         Self {
             level,
             segments,
-            evaluators: Evaluators::new(truncated_mass.ln()),
+            evaluators: Evaluators::new(log_truncated_mass),
             cells: CellContours::default(),
             failures: [Vec::new(), Vec::new(), Vec::new()],
             too_coarse: 0,
@@ -271,6 +275,7 @@ impl Truncated {
         self.evaluators.whole(found)
     }
 
+    /// The saddle point of ε, searched from that of the last question; `None` where there is none.
     fn tilt_for(&mut self, epsilon: f64) -> Option<f64> {
         let found = saddle::for_epsilon(&mut self.segments, epsilon, self.tilt)?;
         self.tilt = Some(found);

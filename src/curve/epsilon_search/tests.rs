@@ -174,6 +174,25 @@ fn contradictions_are_an_error() {
     assert_eq!(epsilon(curve, &query(-12.0, (2.0, 4.0))), Err(Error::Contradiction));
 }
 
+/// The first answer at 0 is contradicted and says nothing of the side of δ; a later one, which is not, says that 0 is the answer.
+#[test]
+fn a_contradiction_on_the_way_to_zero_is_an_error() {
+    let mut asked = 0;
+    let curve = |epsilon: f64, _: &Accuracy| {
+        if epsilon > 0.0 {
+            return Enclosure::of_logs(-13.0, -13.0);
+        }
+        asked += 1;
+        if asked == 1 {
+            Enclosure::of_logs(-13.0, -12.9).meet(Enclosure::of_logs(-11.1, -11.0))
+        } else {
+            Enclosure::of_logs(-14.0, -13.9)
+        }
+    };
+    let found = epsilon(curve, &query(-12.0, (1e-3, 1.0)));
+    assert_eq!((found, asked), (Err(Error::Contradiction), 2));
+}
+
 /// At ε = 0 even the coarsest answer must be at most δ.
 #[test]
 fn an_epsilon_of_zero_has_a_margin_where_a_coarse_answer_suffices() {
