@@ -1,12 +1,14 @@
 """Certificates of single examples: proven by the checker, for a run that dominates the recorded one."""
 
+from fractions import Fraction
+
 import numpy as np
 import pytest
 
 import hockeystick as hs
 from hockeystick.accountants import IndividualAccountant
 from hockeystick.accountants._individual import certifying
-from hockeystick.accountants._individual.certifying import Step, coarsened
+from hockeystick.accountants._individual.certifying import Step, coarsened, raised
 
 RANDOM = np.random.default_rng(7)
 DELTA = 1e-5
@@ -220,7 +222,45 @@ def test_many_sample_rates_are_rounded_up():
         coarsened(several)
 
 
+@pytest.mark.parametrize("noise", [0.0, 5e-324, 1e-200, 1e-5])
+def test_steps_with_next_to_no_noise_are_not_merged_into_others_that_reveal_less(noise):
+    little = Step(noise, 0.01, 1e-4)
+    levels = {little: 1} | {Step(1 + i / 1000, 0.01, 0.10001 + i / 100): 1 for i in range(64)}
+    found = coarsened(levels)
+    assert len(found) == 64
+    # Its norm over its noise, 10 or more, is the largest of all.
+    assert found[little] == 1
+    # Without noise no norm tells more than another, and a step that nobody is in tells nothing.
+    without = {Step(noise, rate, norm): 1 for rate in (0.0, 0.01) for norm in (0.0, 0.1, 0.5)}
+    assert coarsened(without, 2) == {Step(noise, 0.0, 0.5): 3, Step(noise, 0.01, 0.5): 3}
+
+
+def test_equal_quotients_are_told_apart_by_their_exact_values():
+    # 0.292 / 1.646 is the same float as the quotient of the two floats below these.
+    one = Step(1.646, 0.01, 0.292)
+    other = Step(float(np.nextafter(1.646, 0.0)), 0.01, float(np.nextafter(0.292, 0.0)))
+    assert one.shift == other.shift
+    smaller, larger = sorted((one, other), key=lambda step: Fraction(step.norm) / Fraction(step.noise))
+    assert coarsened({larger: 1, smaller: 1}, 1) == {larger: 2}
+
+
+def test_raising_a_shift_lowers_no_norm():
+    # The shift is 0.05 with the noise that there is, and 0.0005 with noise of 0.001.
+    levels = {Step(1e-5, 0.01, 5e-7): 1}
+    assert raised(levels, certifying.TINY_SHIFTS[1]) == levels
+    assert raised({Step(1e-5, 0.01, 1e-8): 1}, 2.0**-8) == {Step(1e-5, 0.01, 2.0**-8 * 1e-5): 1}
+
+
 # ---- what is refused
+
+
+def test_noise_below_what_the_checker_covers_is_refused_in_long_histories_too():
+    accountant = run(IndividualAccountant(1), [1e-4], noise=1e-5, draw=0.01)
+    for i in range(64):
+        noise = 1 + i / 1000
+        run(accountant, [(0.10001 + i / 100) * noise], noise=noise, draw=0.01)
+    with pytest.raises(hs.UnsupportedError, match=r"noise of 0\.001 or more"):
+        accountant.certify(0, delta=DELTA)
 
 
 @pytest.mark.parametrize("draw", [hs.WithoutReplacement(2, 4)])

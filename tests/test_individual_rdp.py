@@ -4,6 +4,7 @@ import hashlib
 import os
 import subprocess
 import sys
+from fractions import Fraction
 
 import mpmath as mp
 import numpy as np
@@ -237,6 +238,32 @@ def test_every_example_in_every_batch_is_a_gaussian_step():
     exact = 3 * orders * norms[:, None] ** 2 / (2 * 0.8**2)
     assert np.all(rdp >= exact * (1 - 1e-15))
     np.testing.assert_allclose(rdp, exact, rtol=1e-10)
+
+
+@pytest.mark.parametrize("columns", [slice(None), slice(None, None, -1)])
+def test_sums_of_gaussian_steps_are_never_below_the_exact_sum(columns):
+    rdp = np.zeros((1, 2))[:, columns]
+    for count in range(1, 1001):
+        kernels.accumulate_rdp(rdp, [1.0], [2.0, 3.0], 11.0, 1.0)
+        # D is alpha / (2 * 11²).
+        for found, order in zip(rdp[0].tolist(), (2, 3), strict=True):
+            assert Fraction(found) >= Fraction(count * order, 242)
+    np.testing.assert_allclose(rdp[0], [1000 / 121, 1500 / 121], rtol=1e-12)
+    assert 0.0 < added(1e-170, 2.0, 1.0, 1.0) <= 1e-280
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_steep_divergences_of_large_orders_are_not_rounded_down(seed):
+    # At the phase transition D changes by up to order * log(1/q) times as much as (norm / sigma)².
+    rng = np.random.default_rng(seed)
+    for rate, order in ((1e-6, 300), (1e-5, 1000)):
+        v = -2 * order * np.log(rate) / (order * (order - 1)) * (1 - rng.uniform(0.0, 3e-3))
+        norm = float(rng.uniform(0.1, 1.0))
+        sigma = norm / float(v) ** 0.5
+        exact = by_binomial_theorem(norm, order, sigma, rate)
+        with mp.workdps(60):
+            limit = exact * (1 + mp.mpf("1e-10") - mp.mpf("1e-14") * order * mp.log(rate))
+            assert exact <= mp.mpf(added(norm, order, sigma, rate)) <= limit
 
 
 def test_empty_arrays_stay_empty():

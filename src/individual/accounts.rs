@@ -4,14 +4,15 @@ use crate::error::{Error, Result};
 use crate::individual::basis::{TERMS, Terms, place, polynomials};
 use crate::individual::losses::Content;
 use crate::individual::norms::{
-    MAX_STEPS, MIN_RATE, ShiftScale, batch_probability, rate_index, require_step, with_gaussian_steps,
+    MAX_MERGED_RATES, MAX_STEPS, MIN_RATE, ShiftScale, batch_probability, rate_index, require_step,
+    with_gaussian_steps,
 };
 use crate::threads::in_pool;
 use rayon::prelude::*;
 
 /// Number of examples that one task handles.
 const BLOCK: usize = 1024;
-/// Octaves of 1/σ² of the steps that an account may have: those of noise multipliers from 1e-9 to 1e45.
+/// Octaves of v = (s/σ)² that a saved slot may have; steps make −240 to 39 (`MIN_V`·`MIN_SQUARE` to `MAX_V`).
 const OCTAVES: std::ops::RangeInclusive<i16> = -300..=60;
 
 /// Number of moments of a slot.
@@ -124,7 +125,7 @@ impl Accounts {
         }
         let scale = ShiftScale::new(largest, noise_multiplier);
         let rate = if sample_rate < 1.0 {
-            Some(rate_index(&mut self.rates, sample_rate))
+            Some(rate_index(&mut self.rates, sample_rate)?)
         } else {
             None
         };
@@ -178,14 +179,19 @@ impl Accounts {
     /// Checks what [`Accounts::restore`] does not.
     ///
     /// # Errors
-    /// A rate or a sum that no steps can have made.
+    /// A rate or a sum that no steps can have made, or more rates than have indices.
     pub fn check(&self) -> Result<()> {
         let rates = self.rates.iter().all(|&rate| (MIN_RATE..1.0).contains(&rate));
         let sums = self
             .examples
             .iter()
             .all(|account| account.gaussian >= 0.0 && account.gaussian.is_finite());
-        if rates && sums { Ok(()) } else { Err(damaged()) }
+        let has_indices = self.rates.len() <= MAX_MERGED_RATES;
+        if rates && sums && has_indices {
+            Ok(())
+        } else {
+            Err(damaged())
+        }
     }
 }
 
@@ -277,5 +283,10 @@ mod tests {
             damaged.examples[0].gaussian = gaussian;
             assert!(damaged.check().is_err());
         }
+        let mut full = Accounts::new(1);
+        full.rates = vec![0.1; MAX_MERGED_RATES];
+        assert!(full.check().is_ok());
+        full.rates.push(0.9);
+        assert!(full.check().is_err());
     }
 }

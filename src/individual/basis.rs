@@ -15,6 +15,9 @@ pub(crate) const LEBESGUE: f64 = 4.0;
 /// the moments around it; which is better depends on how fast these grow.
 const ELLIPSES: [f64; 5] = [8.0, 6.0, 4.5, 3.4, 2.6];
 
+/// Rounding of a step's place in its octave, that of v included.
+pub(crate) const PLACE_ROUNDING: f64 = 8.0 * f64::EPSILON;
+
 /// Coefficients or moments of one octave.
 pub(crate) type Terms = [f64; TERMS];
 
@@ -76,6 +79,12 @@ pub(crate) fn product(a: &Terms, b: &Terms) -> f64 {
 /// Σ |a_n|.
 pub(crate) fn size(a: &Terms) -> f64 {
     a.iter().map(|a| a.abs()).sum()
+}
+
+/// Bound on the error of Σ a_n T_n(τ) by the rounding of a step's place in a cell of this length, in octaves: |T_n'| ≤ n².
+pub(crate) fn error_of_place(a: &Terms, length: f64) -> f64 {
+    let steep: f64 = a.iter().enumerate().map(|(n, a)| (n * n) as f64 * a.abs()).sum();
+    steep * 2.0 / length * PLACE_ROUNDING
 }
 
 /// A region of complex v around an octave, or a part of one, in which functions are analytic: a Bernstein ellipse of log v.
@@ -141,6 +150,22 @@ mod tests {
             assert_eq!(octave, -2);
             let found: f64 = a.iter().zip(polynomials(tau)).map(|(a, t)| a * t).sum();
             assert!((found - smooth(v)).abs() < 1e-15, "{v} {found}");
+        }
+    }
+
+    #[test]
+    fn the_rounding_of_a_place_counts_with_the_slope_of_the_polynomials() {
+        // T₁₉ has the slope 361 at the end; a place that is off by e moves τ by 2e over the length of the cell.
+        let mut a = [0.0; TERMS];
+        (a[0], a[TERMS - 1]) = (5.0, -0.5);
+        for length in [1.0, 0.25] {
+            let bound = error_of_place(&a, length);
+            let slope = 0.5 * 361.0 * 2.0 / length;
+            assert!((bound / (slope * PLACE_ROUNDING) - 1.0).abs() < 1e-14, "{bound:e}");
+            // As far as the slope hardly changes.
+            let off = 1e-7;
+            let moved = product(&a, &polynomials(1.0 - 2.0 * off / length)) - product(&a, &polynomials(1.0));
+            assert!((moved / (off * slope) - 1.0).abs() < 1e-3, "{moved:e}");
         }
     }
 

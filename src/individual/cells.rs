@@ -7,11 +7,13 @@
 //! in the cell.
 
 use crate::approx::Approx;
-use crate::individual::basis::{Ellipse, LEBESGUE, TERMS, Terms, coefficients, nodes_of, product, size};
+use crate::individual::basis::{
+    Ellipse, LEBESGUE, TERMS, Terms, coefficients, error_of_place, nodes_of, product, size,
+};
 use crate::individual::decay::{best_shift, growth};
 use crate::individual::losses::Frequencies;
 use crate::individual::plans::{LINES, line_at};
-use crate::individual::step_moments::{Outputs, RELATIVE_ERROR, exponent};
+use crate::individual::step_moments::{Outputs, exponent};
 use crate::loss::characteristic_function::smooth_changes;
 use crate::step::Direction;
 use std::f64::consts::LN_2;
@@ -27,8 +29,6 @@ const MAX_PRODUCT: f64 = 1e4;
 const SMALL: f64 = 0.5;
 /// Sum of the moduli of the coefficients that are left out, and are part of the error.
 const NEGLIGIBLE: f64 = 1e-18;
-/// Rounding of a step's place in its octave, that of v included.
-const PLACE_ROUNDING: f64 = 8.0 * f64::EPSILON;
 
 /// One direction of the steps at one sample rate in one octave of v.
 #[derive(Debug)]
@@ -87,9 +87,7 @@ impl Cell {
 
     /// Bound on Σ |a_n| times the rounding of T_n(τ), and that of the sum.
     fn rounding(&self, terms: &Terms) -> f64 {
-        // |T_n'| ≤ n².
-        let steep: f64 = terms.iter().enumerate().map(|(n, a)| (n * n) as f64 * a.abs()).sum();
-        steep * 2.0 / self.length() * PLACE_ROUNDING + f64::EPSILON * (32.0 * size(terms) + 8.0)
+        error_of_place(terms, self.length()) + f64::EPSILON * (32.0 * size(terms) + 8.0)
     }
 }
 
@@ -138,10 +136,10 @@ impl CellOctave {
     }
 
     /// log F(c; v).
-    fn log_moment(&self, c: f64, v: f64) -> f64 {
+    fn log_moment(&self, c: f64, v: f64) -> Approx {
         let exponent = exponent(self.direction, c);
         if v * exponent.abs().max(1.0) > MAX_PRODUCT {
-            return f64::INFINITY;
+            return Approx::exact(f64::INFINITY);
         }
         Outputs::new(self.rate, v, exponent).log_moment(exponent)
     }
@@ -152,7 +150,7 @@ impl CellOctave {
             halvings,
             index: (1 << halvings) - 1,
         };
-        let start = self.log_moment(c, self.start_of(cell));
+        let start = self.log_moment(c, self.start_of(cell)).value;
         let largest = TOLERANCE * start.exp_m1().min(1.0);
         let ellipses = Ellipse::all(cell.length());
         ellipses
@@ -178,7 +176,8 @@ impl CellOctave {
     ) -> impl Fn(f64) -> f64 + use<> {
         let start = self.start_of(cell);
         // Also for v' that is one rounding off.
-        let log_moment = self.log_moment(c, ellipse.farthest * start) * (1.0 + 4.0 * RELATIVE_ERROR);
+        let Approx { value, error } = self.log_moment(c, ellipse.farthest * start);
+        let log_moment = value + 4.0 * error;
         let scale = ellipse.factor * ellipse.blow_up(start) * 1.001;
         move |kappa| {
             let whole = (log_moment - reference).exp();
@@ -207,10 +206,10 @@ impl CellOctave {
             .collect()
     }
 
-    fn real_cell(&self, c: f64, cell: Cell, moments: &Terms) -> RealCell {
-        let middle = moments[TERMS / 2];
+    fn real_cell(&self, c: f64, cell: Cell, moments: &[Approx; TERMS]) -> RealCell {
+        let middle = moments[TERMS / 2].value;
         let reference = if middle < SMALL { 0.0 } else { middle };
-        let terms = coefficients(&moments.map(|moment| (moment - reference).exp_m1()));
+        let terms = coefficients(&moments.map(|moment| (moment.value - reference).exp_m1()));
         let at_nodes = LEBESGUE * error_of_moments(moments, reference);
         let between = self.interpolation(c, cell, reference, &[1.0])[0];
         RealCell {
@@ -249,7 +248,7 @@ impl CellOctave {
             *error += LEBESGUE * (at_nodes + at_node) + NEGLIGIBLE;
         }
         let columns = columns_of(&values.real_and_imaginary, cell, &mut errors);
-        let decay = |(bound, &(_, shift)): (&Terms, &(f64, f64))| {
+        let decay = |(bound, &(_, shift)): (&DecayValues, &(f64, f64))| {
             let (terms, error) = self.decay(c, cell, (base.reference, at_nodes), bound, shift);
             (shift, terms, error)
         };
@@ -266,7 +265,7 @@ impl CellOctave {
     fn at_nodes(
         &self,
         nodes: &Terms,
-        moments: &Terms,
+        moments: &[Approx; TERMS],
         reference: f64,
         frequencies: &Frequencies,
         ends: &[(f64, f64)],
@@ -276,13 +275,13 @@ impl CellOctave {
         let mut values = NodeValues {
             real_and_imaginary: vec![[[0.0; TERMS]; 2]; count],
             errors: vec![0.0f64; count],
-            decays: vec![[0.0; TERMS]; ends.len()],
+            decays: vec![DecayValues::default(); ends.len()],
         };
         for (k, &v) in nodes.iter().enumerate() {
             let outputs = Outputs::for_line(self.rate, v, exponent, count as f64 * spacing);
             let tilted = outputs.tilted(c, exponent);
-            let scale = (moments[k] - reference).exp();
-            let offset = (moments[k] - reference).exp_m1();
+            let scale = (moments[k].value - reference).exp();
+            let offset = (moments[k].value - reference).exp_m1();
             let changes = smooth_changes(&tilted, spacing, count, 0.0);
             for (j, &Approx { value, error }) in changes[1..].iter().enumerate() {
                 values.real_and_imaginary[j][0][k] = offset + scale * value.re;
@@ -290,8 +289,9 @@ impl CellOctave {
                 values.errors[j] = values.errors[j].max(scale * error);
             }
             for (&(y, shift), bound) in ends.iter().zip(&mut values.decays) {
-                let log_decay = outputs.log_decay(&tilted, exponent, y, shift);
-                bound[k] = scale * (log_decay - shift * shift / (2.0 * v)).exp();
+                let Approx { value, error } = outputs.log_decay(&tilted, exponent, y, shift);
+                bound.values[k] = scale * (value - shift * shift / (2.0 * v)).exp();
+                bound.error = bound.error.max(bound.values[k] * -(-error).exp_m1());
             }
         }
         values
@@ -304,18 +304,18 @@ impl CellOctave {
         c: f64,
         cell: Cell,
         (reference, at_nodes): (f64, f64),
-        bound: &Terms,
+        bound: &DecayValues,
         shift: f64,
     ) -> (Terms, f64) {
-        let terms = coefficients(bound);
-        let largest = bound.iter().copied().fold(0.0, f64::max);
+        let terms = coefficients(&bound.values);
+        let largest = bound.values.iter().copied().fold(0.0, f64::max);
         // |(1 + u)^p| rises by no more for complex y (see `octaves`), and e^{−Yθ} ≤ 1.
         let rise = match self.direction {
             Direction::Remove => 1.0,
             Direction::Add => 1.0 + growth(c, shift),
         };
         let between = rise * self.interpolation(c, cell, reference, &[f64::INFINITY])[0];
-        let at_nodes = LEBESGUE * (1e-13 * largest + at_nodes);
+        let at_nodes = LEBESGUE * (1e-13 * largest + bound.error + at_nodes);
         (terms, between + at_nodes + cell.rounding(&terms))
     }
 }
@@ -327,7 +327,14 @@ struct NodeValues {
     /// For each frequency the largest error at the nodes.
     errors: Vec<f64>,
     /// For each end.
-    decays: Vec<Terms>,
+    decays: Vec<DecayValues>,
+}
+
+/// Bounds on the modulus at the interpolation nodes, and by how much they may be too large.
+#[derive(Debug, Clone, Copy, Default)]
+struct DecayValues {
+    values: Terms,
+    error: f64,
 }
 
 /// Coefficients from values at the nodes, one column of all frequencies for each polynomial, without those at the end that are
@@ -356,8 +363,8 @@ fn columns_of(values: &[[Terms; 2]], cell: Cell, errors: &mut [f64]) -> Vec<[Vec
 }
 
 /// Bound on the errors of e^{K − K₀} at the nodes, from those of K.
-fn error_of_moments(moments: &Terms, reference: f64) -> f64 {
-    let of = |moment: &f64| (moment - reference).exp() * (1.5 * RELATIVE_ERROR * moment).exp_m1();
+fn error_of_moments(moments: &[Approx; TERMS], reference: f64) -> f64 {
+    let of = |moment: &Approx| (moment.value - reference).exp() * (1.5 * moment.error).exp_m1();
     moments.iter().map(of).fold(0.0, f64::max)
 }
 

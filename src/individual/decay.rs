@@ -1,5 +1,6 @@
 //! Bounds on |E[e^{zℓ}]| far from the real axis, by an imaginary shift of the line of integration.
 
+use crate::approx::Approx;
 use crate::individual::step_moments::{LINE_ERROR, Outputs};
 use crate::loss::nodes::Nodes;
 
@@ -16,7 +17,11 @@ impl Outputs {
     /// complex, and its real part is the mean of those at Im y = a + b and a − b, lower than θ by at most b·min(M, 1), which
     /// the nodes allow for (see [`Outputs::for_line`]; cos(a + b) ≥ −½). A negative exponent p grows by cos((a + b)/2)^p, where
     /// the nodes allow for e^{−pb/2}: by no more than e^{−0.9pa} beyond that, as a + b ≤ 0.5 + π/2.
-    pub(crate) fn log_decay(&self, tilted: &Nodes, exponent: f64, y: f64, shift: f64) -> f64 {
+    ///
+    /// The value is the bound, raised by all errors; its `error` says how far above the number without errors it may be.
+    pub(crate) fn log_decay(&self, tilted: &Nodes, exponent: f64, y: f64, shift: f64) -> Approx {
+        /// Rounding of the last logarithm and sums.
+        const LAST: f64 = 1e-14;
         let (sine, cosine) = shift.sin_cos();
         let mut sum = 0.0;
         for (weight, change) in tilted.weights.iter().zip(&self.changes) {
@@ -30,7 +35,13 @@ impl Outputs {
         let error = LINE_ERROR * (0.9 * shift * (-exponent).max(0.0)).exp()
             + tilted.weight_rounding.0
             + 16.0 * f64::EPSILON;
-        (sum + error).ln_1p() + shift * shift / (2.0 * self.variance) + 1e-14
+        let upper = (sum + error).ln_1p();
+        let above = if sum - error > -1.0 {
+            upper - (sum - error).ln_1p()
+        } else {
+            f64::INFINITY
+        };
+        Approx::new(upper + shift * shift / (2.0 * self.variance) + LAST, above + 2.0 * LAST)
     }
 
     /// Mean of qe^y/(1 + u) under the tilted law.
@@ -54,7 +65,7 @@ pub(crate) fn best_shift(rate: f64, v: f64, (c, exponent): (f64, f64), y: f64, h
     let saddle = y * v * outputs.mean_part(&tilted);
     let of = |factor: f64| {
         let shift = (factor * saddle).min(MAX_SHIFT).min(highest);
-        (shift, outputs.log_decay(&tilted, exponent, y, shift))
+        (shift, outputs.log_decay(&tilted, exponent, y, shift).value)
     };
     let best = SHIFTS.map(of).into_iter().min_by(|a, b| a.1.total_cmp(&b.1));
     best.map_or(0.0, |(shift, _)| shift)
@@ -87,7 +98,8 @@ mod tests {
                 let outputs = Outputs::for_line(rate, v, exponent, 2.0 * y);
                 let tilted = outputs.tilted(c, exponent);
                 let shift = best_shift(rate, v, (c, exponent), y, Outputs::max_shift(v));
-                let bound = outputs.log_decay(&tilted, exponent, y, shift);
+                let Approx { value: bound, error } = outputs.log_decay(&tilted, exponent, y, shift);
+                assert!(0.0 < error && error < 1e-10, "{rate} {direction:?}: {error:e}");
                 let modulus = |y: f64| {
                     let at = |y: f64| 1.0 + excess(rate, v.into(), Complex64::new(exponent, y));
                     (at(y).norm() / at(0.0).norm()).ln()

@@ -7,6 +7,7 @@ use crate::individual::history_losses::HistoryLosses;
 use crate::individual::inversion::invert;
 use crate::individual::moment_losses::MomentLosses;
 use crate::individual::one_by_one;
+use crate::interval::Interval;
 use crate::monitor::Monitor;
 
 /// Largest number of different histories that the exact engine is asked about: each takes a millisecond after a single step, 3
@@ -67,7 +68,7 @@ pub fn epsilons_of_histories(histories: &Histories, delta: f64, monitor: &dyn Mo
         &mut found,
         &single,
         one_by_one::epsilons(histories, &single, delta, monitor)?,
-    );
+    )?;
     let (short, mut long): (Vec<usize>, Vec<usize>) =
         others.into_iter().partition(|&i| histories.history(i).is_short());
     if one_by_one::count_different(histories, &short) <= MAX_ONE_BY_ONE {
@@ -75,7 +76,7 @@ pub fn epsilons_of_histories(histories: &Histories, delta: f64, monitor: &dyn Mo
             &mut found,
             &short,
             one_by_one::epsilons(histories, &short, delta, monitor)?,
-        );
+        )?;
     } else {
         long.extend(short);
     }
@@ -84,28 +85,31 @@ pub fn epsilons_of_histories(histories: &Histories, delta: f64, monitor: &dyn Mo
         &mut found,
         &long,
         invert(&HistoryLosses::new(&subset), long.len(), delta, monitor)?,
-    );
+    )?;
     long.retain(|&i| found[i].1 == f64::INFINITY || found[i].1 - found[i].0 > OPEN * found[i].1);
     if one_by_one::count_different(histories, &long) <= MAX_ONE_BY_ONE {
         tighten(
             &mut found,
             &long,
             one_by_one::epsilons(histories, &long, delta, monitor)?,
-        );
+        )?;
     }
     Ok(found)
 }
 
-/// Intersects the bounds on ε of some examples with new ones.
-fn tighten(found: &mut [(f64, f64)], members: &[usize], bounds: Vec<(f64, f64)>) {
+/// Intersects the bounds on ε of some examples with new ones, which may not contradict them.
+fn tighten(found: &mut [(f64, f64)], members: &[usize], bounds: Vec<(f64, f64)>) -> Result<()> {
     for (&i, (lower, upper)) in members.iter().zip(bounds) {
-        found[i] = (found[i].0.max(lower), found[i].1.min(upper));
+        let met = Interval::of_bounds(found[i].0.max(lower), found[i].1.min(upper))?;
+        found[i] = (met.lower, met.upper);
     }
+    Ok(())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::error::Error;
     use crate::individual::accounts::{SLOT_TERMS, Slot};
     use crate::monitor::Unwatched;
 
@@ -115,6 +119,21 @@ mod tests {
         let mut accounts = Accounts::new(norms.len());
         accounts.add(&norms, 1.0, noise, rate, steps).unwrap();
         epsilons(&accounts, delta, &Unwatched).unwrap()
+    }
+
+    #[test]
+    fn bounds_that_contradict_each_other_are_an_error() {
+        let mut found = vec![(1.0, 2.0), (1.0, 2.0), (0.0, f64::INFINITY)];
+        assert_eq!(
+            tighten(&mut found, &[1, 2], vec![(1.5, 3.0), (0.5, f64::INFINITY)]),
+            Ok(())
+        );
+        assert_eq!(found, [(1.0, 2.0), (1.5, 2.0), (0.5, f64::INFINITY)]);
+        // The last bits may cross.
+        assert_eq!(tighten(&mut found, &[0], vec![(2.0 + 1e-12, 3.0)]), Ok(()));
+        assert_eq!(found[0], (2.0, 2.0 + 1e-12));
+        let crossed = tighten(&mut found, &[1], vec![(2.1, 3.0)]);
+        assert_eq!(crossed, Err(Error::Contradiction));
     }
 
     #[test]

@@ -94,7 +94,7 @@ impl Histories {
         }
         let scale = ShiftScale::new(largest, noise_multiplier);
         let rate = if sample_rate < 1.0 {
-            Some(rate_index(&mut self.rates, sample_rate))
+            Some(rate_index(&mut self.rates, sample_rate)?)
         } else {
             None
         };

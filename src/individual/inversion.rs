@@ -237,13 +237,26 @@ fn contour_point(point: LogPoint, c: f64, y: f64, gaussian: f64) -> ContourPoint
     ContourPoint {
         modulus,
         phase: point.phase + imaginary,
-        error: error.min(modulus.max(1.0)),
+        // The exact number has a modulus of at most 1.
+        error: error.min(modulus + 1.0),
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A number of modulus 0.8 that stands for −1.
+    #[test]
+    fn the_error_of_a_point_is_at_most_its_distance_from_the_other_side_of_the_unit_circle() {
+        let point = LogPoint {
+            modulus: 0.8f64.ln(),
+            upper: 5.0,
+            phase: 0.0,
+        };
+        let found = contour_point(point, 1.5, 2.0, 0.0);
+        assert!((found.error - 1.8).abs() < 1e-14, "{found:?}");
+    }
 
     /// The modulus of a point whose logarithm is above the computed one by all of its error, with Gaussian steps and without.
     #[test]

@@ -1,13 +1,15 @@
 //! Checks of what is added to accounts (norms, noise, sample rates, numbers of steps), and its rounding to what is tabulated.
 //!
-//! All rounding goes up: it can only overstate what a step leaks.
+//! What is not tabulated is rounded up, which can only overstate what a step leaks. v is off by up to seven halves of ε besides, as a
+//! product of squares of quotients: the bounds on losses count that as a rounding of the step's place in its octave
+//! (`basis::PLACE_ROUNDING`), and sums of Gaussian steps are raised by it.
 
 use crate::error::{Error, Result, require, require_noise_multiplier, require_sample_rate};
 
 /// Smallest square of a shift, in units of the square of the largest possible one. At 2⁻⁴⁰, an example has at most 41 octaves
 /// of v at one noise multiplier, and 10⁶ steps at the smallest shift leak less than one at the largest.
 const MIN_SQUARE: f64 = 1.0 / (1u64 << 40) as f64;
-/// v of the largest shift below which noise is taken to be smaller than it is.
+/// Smallest v of the largest shift; with more noise than that, v is raised to it.
 const MIN_V: f64 = 1e-60;
 /// v of the largest shift above which a step reveals whether the record was in the batch.
 const MAX_V: f64 = 1e12;
@@ -45,7 +47,8 @@ impl ShiftScale {
 
 /// Σ v of an account's Gaussian steps after some more of them, rounded up.
 pub(crate) fn with_gaussian_steps(gaussian: f64, steps: f64, v: f64) -> f64 {
-    (gaussian + steps * v) * (1.0 + 4.0 * f64::EPSILON)
+    // The first factor is for v, the second for the sum and its products.
+    (gaussian + steps * (v * (1.0 + 4.0 * f64::EPSILON))) * (1.0 + 4.0 * f64::EPSILON)
 }
 
 /// A bound on the probability of being in any batch, from that of the steps at rates below 1 and Σ v of the Gaussian ones, in
@@ -108,8 +111,10 @@ pub fn require_norms(norms: &[f64]) -> Result<()> {
 
 /// Number of different sample rates of a run that are stored without rounding.
 const MAX_EXACT_RATES: usize = 10_000;
-/// Largest number of sample rates, rounded ones included. An index has 16 bits, so that a few runs can be merged.
+/// Largest number of sample rates of a run, rounded ones included, so that a few runs can be merged.
 const MAX_RATES: usize = 20_000;
+/// Largest number of sample rates of merged runs: an index has 16 bits.
+pub(crate) const MAX_MERGED_RATES: usize = 1 << 16;
 /// The largest rate below 1: steps at rate 1 are stored as Gaussian ones.
 const LARGEST_RATE: f64 = 1.0 - 0.5 * f64::EPSILON;
 
@@ -118,7 +123,10 @@ const LARGEST_RATE: f64 = 1.0 - 0.5 * f64::EPSILON;
 ///
 /// A run whose rate changes at every step is not refused: once there are [`MAX_EXACT_RATES`], further rates are rounded up, by
 /// less than one part in 256, which can only overstate what the steps leak.
-pub(crate) fn rate_index(rates: &mut Vec<f64>, sample_rate: f64) -> u16 {
+///
+/// # Errors
+/// A rate above all of [`MAX_MERGED_RATES`]; the list is then as it was.
+pub(crate) fn rate_index(rates: &mut Vec<f64>, sample_rate: f64) -> Result<u16> {
     let mut sample_rate = sample_rate.max(MIN_RATE);
     let find = |rates: &[f64], wanted: f64| rates.iter().position(|&rate| rate == wanted);
     let mut known = find(rates, sample_rate);
@@ -131,11 +139,13 @@ pub(crate) fn rate_index(rates: &mut Vec<f64>, sample_rate: f64) -> u16 {
             known = find(rates, sample_rate);
         }
     }
-    let index = known.unwrap_or_else(|| {
+    let index = u16::try_from(known.unwrap_or(rates.len())).map_err(|_| {
+        Error::Mismatch("accounts with 65,536 different sample rates take no steps with a larger one".into())
+    })?;
+    if known.is_none() {
         rates.push(sample_rate);
-        rates.len() - 1
-    });
-    index as u16
+    }
+    Ok(index)
 }
 
 /// A positive number rounded up to eight bits behind the leading one.
@@ -154,7 +164,7 @@ mod tests {
         let rate_of = |i: u32| 0.9999 * (-1e-4 * f64::from(i)).exp();
         for i in 0..200_000 {
             let rate = rate_of(i);
-            let index = rate_index(&mut rates, rate);
+            let index = rate_index(&mut rates, rate).unwrap();
             let stored = rates[usize::from(index)];
             let slack = if i < MAX_EXACT_RATES as u32 { 0.0 } else { 1.0 / 256.0 };
             assert!(
@@ -168,10 +178,27 @@ mod tests {
             rates.push(1e-30 / rates.len() as f64);
         }
         let above = rates.iter().copied().filter(|&rate| rate > 1e-20).fold(1.0, f64::min);
-        let index = rate_index(&mut rates, 1e-20);
+        let index = rate_index(&mut rates, 1e-20).unwrap();
         assert_eq!(rates[usize::from(index)], above);
-        let index = rate_index(&mut rates, 1.0 - 1e-15);
+        let index = rate_index(&mut rates, 1.0 - 1e-15).unwrap();
         assert_eq!(rates[usize::from(index)], LARGEST_RATE);
+    }
+
+    #[test]
+    fn an_index_of_a_rate_does_not_wrap() {
+        let mut rates: Vec<f64> = (1..=MAX_MERGED_RATES).map(|i| i as f64 * 1e-6).collect();
+        assert_eq!(rate_index(&mut rates, 1e-6), Ok(0));
+        // Rounded up to 493/8192 = 0.06018…, which the 60,181st rate is above.
+        let index = rate_index(&mut rates, 0.060_100_5).unwrap();
+        assert_eq!(index, 60_180);
+        assert!(matches!(rate_index(&mut rates, 0.9), Err(Error::Mismatch(_))));
+        assert_eq!(rates.len(), MAX_MERGED_RATES);
+        rates.pop();
+        let index = rate_index(&mut rates, 0.9).unwrap();
+        assert_eq!(
+            (usize::from(index), rates.len()),
+            (MAX_MERGED_RATES - 1, MAX_MERGED_RATES)
+        );
     }
 
     #[test]
@@ -194,6 +221,22 @@ mod tests {
             }
         }
         assert!(ShiftScale::new(1.0, 0.0).is_revealing && !ShiftScale::new(1.0, 1e-5).is_revealing);
+    }
+
+    #[test]
+    fn gaussian_steps_count_the_rounding_of_v() {
+        // Shift n at σ = m has v = n²/m², so that the sum times m² is at least n². The sum times 2^64 is a whole number.
+        for n in 1..60u32 {
+            for m in 1..60u32 {
+                let v = ShiftScale::new(60.0, f64::from(m)).v(f64::from(n));
+                let sum = with_gaussian_steps(0.0, 1.0, v);
+                let exact_sum = (sum * 2f64.powi(64)) as u128;
+                assert!(
+                    exact_sum * u128::from(m).pow(2) >= u128::from(n).pow(2) << 64,
+                    "{n} {m}"
+                );
+            }
+        }
     }
 
     #[test]

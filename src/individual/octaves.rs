@@ -7,10 +7,10 @@
 //! interpolation errs as [`Ellipse`] says.
 
 use crate::approx::Approx;
-use crate::individual::basis::{Ellipse, LEBESGUE, TERMS, Terms, coefficients, nodes, size};
+use crate::individual::basis::{Ellipse, LEBESGUE, TERMS, Terms, coefficients, error_of_place, nodes, size};
 use crate::individual::decay::{best_shift, growth};
 use crate::individual::losses::Frequencies;
-use crate::individual::step_moments::{Outputs, RELATIVE_ERROR, exponent};
+use crate::individual::step_moments::{Outputs, exponent};
 use crate::loss::characteristic_function::smooth_changes;
 use crate::special::log_space::complex_ln_1p;
 use crate::step::Direction;
@@ -60,13 +60,14 @@ pub(crate) struct ChangeTerms {
 }
 
 impl RealTerms {
-    /// From values at the nodes, with a bound on the error of interpolation and one on that of the values.
+    /// From values at the nodes, with a bound on the error of interpolation and one on that of the values; the rounding of the
+    /// place where it is evaluated comes to them.
     fn new(values: &Terms, reach: f64, errors: (f64, f64)) -> Self {
         let value = coefficients(values);
         Self {
             size: size(&value),
+            error: of_interpolant(errors) + error_of_place(&value, 1.0),
             value,
-            error: of_interpolant(errors),
             reach,
         }
     }
@@ -76,13 +77,21 @@ impl ChangeTerms {
     /// From real and imaginary parts at the nodes, with a bound on the error of interpolation and one on that of the values.
     fn new(values: [&Terms; 2], errors: (f64, f64)) -> Self {
         let [real, imaginary] = values.map(coefficients);
+        let of_place = error_of_place(&real, 1.0) + error_of_place(&imaginary, 1.0);
         Self {
             size: size(&real) + size(&imaginary),
             real,
             imaginary,
-            error: of_interpolant(errors),
+            error: of_interpolant(errors) + of_place,
         }
     }
+}
+
+/// Coefficients of a bound on the log of a modulus with these values at the nodes, and its error, from one of interpolation and one of
+/// the values: bounds that are too large at the nodes may lead to an interpolant that is too small between them.
+fn decay_terms(values: &Terms, errors: (f64, f64)) -> (Terms, f64) {
+    let terms = coefficients(values);
+    (terms, of_interpolant(errors) + error_of_place(&terms, 1.0))
 }
 
 /// A bound on the error of an interpolant, where interpolation of the exact values errs by up to the first number and the values are off
@@ -99,6 +108,8 @@ struct NodeValues {
     errors: Vec<f64>,
     /// For each end, log of the bound on the modulus.
     decays: Vec<Terms>,
+    /// For each end, by how much these may be too large at most.
+    decay_errors: Vec<f64>,
 }
 
 /// Bounds on the error of interpolating K(c + iy) in v on an octave.
@@ -154,8 +165,9 @@ impl Octave {
         if farthest * exponent.abs().max(1.0) > MAX_PRODUCT {
             return f64::INFINITY;
         }
-        let log_moment = Outputs::new(self.rate, farthest, exponent).log_moment(exponent);
-        log_moment.exp_m1() * (1.0 + 4.0 * RELATIVE_ERROR) * (1.0 + log_moment)
+        let Approx { value, error } = Outputs::new(self.rate, farthest, exponent).log_moment(exponent);
+        // Also for v' that is one rounding off.
+        (value + 4.0 * error).exp_m1()
     }
 
     /// K at each of the ascending c > 0, up to the first where its interpolation is not certified.
@@ -180,17 +192,19 @@ impl Octave {
         let Some(&largest) = errors.len().checked_sub(1).and_then(|last| tilts.get(last)) else {
             return Vec::new();
         };
-        let mut values = vec![[0.0; TERMS]; errors.len()];
+        let mut values = vec![([0.0; TERMS], 0.0f64); errors.len()];
         for (k, v) in nodes(self.octave).into_iter().enumerate() {
             let outputs = Outputs::new(self.rate, v, self.exponent(largest));
-            for (values, &c) in values.iter_mut().zip(tilts) {
-                values[k] = outputs.log_moment(self.exponent(c));
+            for ((values, of_nodes), &c) in values.iter_mut().zip(tilts) {
+                let Approx { value, error } = outputs.log_moment(self.exponent(c));
+                values[k] = value;
+                *of_nodes = of_nodes.max(error);
             }
         }
-        let terms = values.iter().zip(errors).map(|(values, (error, reach))| {
-            let of_nodes = RELATIVE_ERROR * values.iter().copied().fold(0.0, f64::max);
-            RealTerms::new(values, reach, (error, of_nodes))
-        });
+        let terms = values
+            .iter()
+            .zip(errors)
+            .map(|((values, of_nodes), (error, reach))| RealTerms::new(values, reach, (error, *of_nodes)));
         terms.collect()
     }
 
@@ -219,14 +233,15 @@ impl Octave {
             let by_interpolation = base + bound.at((j + 1) as f64 * spacing);
             ChangeTerms::new([real, imaginary], (by_interpolation, *error))
         };
-        let beyond_end = |(decay, &(y, shift)): (&Terms, &(f64, f64))| {
-            let error = base + self.error_of_decay(c, y, shift, &bound);
-            (coefficients(decay), error)
+        let beyond_end = |((decay, of_nodes), &(y, shift)): ((&Terms, &f64), &(f64, f64))| {
+            let by_interpolation = base + self.error_of_decay(c, y, shift, &bound);
+            decay_terms(decay, (by_interpolation, *of_nodes))
         };
+        let decays = values.decays.iter().zip(&values.decay_errors).zip(&ends);
         let changes = values.changes.iter().zip(&values.errors).enumerate();
         LineTerms {
             changes: changes.map(at_frequency).collect(),
-            decays: values.decays.iter().zip(&ends).map(beyond_end).collect(),
+            decays: decays.map(beyond_end).collect(),
         }
     }
 
@@ -237,6 +252,7 @@ impl Octave {
             changes: vec![[[0.0; TERMS]; 2]; count],
             errors: vec![0.0f64; count],
             decays: vec![[0.0; TERMS]; ends.len()],
+            decay_errors: vec![0.0f64; ends.len()],
         };
         let exponent = self.exponent(c);
         for (k, v) in nodes(self.octave).into_iter().enumerate() {
@@ -249,8 +265,10 @@ impl Octave {
                 values.changes[j][1][k] = log.im;
                 values.errors[j] = values.errors[j].max(error_of_log(value, error));
             }
-            for (&(y, shift), decay) in ends.iter().zip(&mut values.decays) {
-                decay[k] = outputs.log_decay(&tilted, exponent, y, shift);
+            for (i, &(y, shift)) in ends.iter().enumerate() {
+                let Approx { value, error } = outputs.log_decay(&tilted, exponent, y, shift);
+                values.decays[i][k] = value;
+                values.decay_errors[i] = values.decay_errors[i].max(error);
             }
         }
         values

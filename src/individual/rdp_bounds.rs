@@ -1,6 +1,6 @@
 //! Bounds on the error of interpolating K(w) = log E[r^α] in w = 1/v, from its values at three points (derived in `rdp_table`).
 
-use crate::individual::step_moments::RELATIVE_ERROR;
+use crate::approx::Approx;
 use crate::special::chebyshev::interpolation_factor;
 
 /// Degree n of the polynomials, and their number of coefficients.
@@ -19,7 +19,7 @@ pub(crate) struct Disc {
     /// f = R/w₀.
     pub(crate) part: f64,
     /// K at w₀ − R, w₀ and w₀ + R.
-    pub(crate) values: (f64, f64, f64),
+    pub(crate) values: (Approx, Approx, Approx),
 }
 
 impl Disc {
@@ -39,15 +39,15 @@ impl Disc {
 
     /// Bound on the error of interpolation where K is nearly linear in 1/w: `smallest` is K at w₀ + r, where its non-linear
     /// part is largest.
-    pub(crate) fn error_of_rest(&self, half_width: f64, smallest: f64) -> f64 {
+    pub(crate) fn error_of_rest(&self, half_width: f64, smallest: Approx) -> f64 {
         LEBESGUE * self.rest(self.centre + half_width, smallest) + self.error_of_linear_part(half_width)
     }
 
     /// Bound on log(1 + E') at w, from K there.
-    fn rest(&self, w: f64, value: f64) -> f64 {
+    fn rest(&self, w: f64, value: Approx) -> f64 {
         let limit = self.order * self.log_rate + 0.5 * self.order * (self.order - 1.0) / w;
         let rounding = 4.0 * f64::EPSILON * (limit.abs() + self.order * self.log_rate.abs());
-        (value - limit).max(0.0) + RELATIVE_ERROR * value + rounding
+        (value.value - limit).max(0.0) + value.error + rounding
     }
 
     /// (1 − f²)^{−1/4}.
@@ -59,7 +59,7 @@ impl Disc {
     fn below_transition(&self) -> f64 {
         let nearest = self.centre * (1.0 - self.part);
         let blow_up = self.spread() * (self.part * self.part / (8.0 * nearest)).exp();
-        bound_on_log(blow_up * 1.001 * self.values.0.exp_m1())
+        bound_on_log(blow_up * 1.001 * self.values.0.upper().exp_m1())
     }
 
     /// Bound on |log(1 + E')|.
@@ -74,9 +74,10 @@ impl Disc {
     fn near_transition(&self) -> f64 {
         let lambda = |w: f64, value: f64| value - 0.5 * w.ln() + 0.125 / w;
         let (low, high) = (self.centre * (1.0 - self.part), self.centre * (1.0 + self.part));
-        let bend = lambda(low, self.values.0) + lambda(high, self.values.2)
-            - 2.0 * lambda(self.centre, self.values.1)
-            + 1e-11 * (1.0 + self.values.0);
+        let (first, middle, last) = self.values;
+        let bend = lambda(low, first.upper()) + lambda(high, last.upper())
+            - 2.0 * lambda(self.centre, middle.lower())
+            + 1e-11 * (1.0 + first.value);
         let other = -0.5 * (-self.part).ln_1p() + self.part / (8.0 * low);
         bound_on_log(0.5 * bend + 2.0 * (0.5 * bend).exp_m1()) + other
     }
@@ -164,10 +165,10 @@ mod tests {
             let radius = part * centre;
             let lambda = |w: f64, value: f64| value - 0.5 * w.ln() + 0.125 / w;
             let (low, high) = (
-                lambda(centre - radius, disc.values.0),
-                lambda(centre + radius, disc.values.2),
+                lambda(centre - radius, disc.values.0.value),
+                lambda(centre + radius, disc.values.2.value),
             );
-            let (chord, middle) = ((high - low) / (2.0 * radius), disc.values.1);
+            let (chord, middle) = ((high - low) / (2.0 * radius), disc.values.1.value);
             let found = on_boundary(&disc, |w| {
                 let k = middle + ((1.0 + excess(rate, 1.0 / w, order.into())) * (-middle).exp()).ln();
                 (k - middle - chord * (w - centre)).norm()

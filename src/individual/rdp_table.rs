@@ -22,21 +22,23 @@
 //! errors have to be small in relation to K + 10⁻²⁹⁰, and no divergence is rounded down to 0.
 //!
 //! Intervals are sixteenths of octaves, halved until the bound is below [`TOLERANCE`] of K for eight orders at once. All
-//! polynomials are then raised by [`MARGIN`], so that they are never below the truth.
+//! polynomials are then raised by [`MARGIN`] and by what the errors of the values at the nodes contribute, so that they are never below
+//! the truth.
 
+use crate::approx::Approx;
 use crate::individual::rdp_bounds::{COEFFICIENTS, DEGREE, Disc, LEBESGUE};
-use crate::individual::step_moments::{Outputs, RELATIVE_ERROR};
+use crate::individual::step_moments::Outputs;
 use crate::special::chebyshev;
 use crate::stopping::checkpoint;
 use std::collections::BTreeMap;
 
 /// Number of orders that share an interval: what fills the registers.
 pub(crate) const LANES: usize = 8;
-/// Largest certified relative error of a polynomial, that of its values at the nodes included.
+/// Largest certified relative error of interpolation, which comes to that of the values at the nodes.
 const TOLERANCE: f64 = 1e-11;
-/// Relative amount by which polynomials are raised: more than the tolerance and the roundings of 10⁵ additions together, which at
-/// half of it would be as large as it.
-const MARGIN: f64 = 3e-11;
+/// Relative amount by which polynomials are raised, besides the errors of their values at the nodes: more than the tolerance and the
+/// roundings of 10⁵ additions together, which at half of it would be as large as it.
+pub(crate) const MARGIN: f64 = 3e-11;
 /// Number of leading bits of the significand that name the interval of a number.
 const BITS: u32 = 4;
 /// Added to K. After 10¹⁵ steps it is still less than 10⁻²⁷⁴ of a divergence; the smallest positive double is 10⁻³²³.
@@ -194,7 +196,7 @@ struct Maker<'a> {
 
 impl Maker<'_> {
     /// K of each order at w.
-    fn log_moments(&self, w: f64) -> Lanes {
+    fn log_moments(&self, w: f64) -> [Approx; LANES] {
         checkpoint();
         let outputs = Outputs::new(self.sample_rate, 1.0 / w, self.largest);
         std::array::from_fn(|lane| outputs.log_moment(self.orders[lane]))
@@ -205,8 +207,10 @@ impl Maker<'_> {
             return Piece::Unknown;
         }
         let (centre, half_width) = (0.5 * (low + high), 0.5 * (high - low));
-        if self.error(centre, half_width) <= TOLERANCE {
-            return Piece::Whole(Box::new(self.polynomial(centre, half_width)));
+        // K falls with w.
+        let smallest = self.log_moments(centre + half_width);
+        if self.error(centre, half_width, &smallest) <= TOLERANCE {
+            return Piece::Whole(Box::new(self.polynomial(centre, half_width, &smallest)));
         }
         let largest = if Outputs::count(self.sample_rate, 1.0 / low, self.largest) > MANY_OUTPUTS {
             FEW_HALVINGS
@@ -226,15 +230,19 @@ impl Maker<'_> {
         Piece::Halves(centre, Box::new(halves))
     }
 
-    /// Interpolates D at the Chebyshev nodes of the first kind.
-    fn polynomial(&self, centre: f64, half_width: f64) -> Polynomial {
-        let values: [Lanes; COEFFICIENTS] = std::array::from_fn(|k| {
+    /// Interpolates D at the Chebyshev nodes of the first kind, raised as the head of this file says.
+    fn polynomial(&self, centre: f64, half_width: f64, smallest: &[Approx; LANES]) -> Polynomial {
+        let values: [[Approx; LANES]; COEFFICIENTS] = std::array::from_fn(|k| {
             self.log_moments(centre + half_width * chebyshev::angle(COEFFICIENTS, k).cos())
         });
         let weights = chebyshev::weights();
         let mut coefficients = [[0.0; LANES]; COEFFICIENTS];
         for (lane, order) in self.orders.iter().enumerate() {
-            let divergences = values.map(|values| (values[lane] + FLOOR) / (order - 1.0) * (1.0 + MARGIN));
+            let at_nodes = values.iter().map(|values| values[lane].error).fold(0.0, f64::max);
+            // Errors at the nodes grow by the Lebesgue constant, and count relative to the smallest D of the interval.
+            let of_nodes = (LEBESGUE - 1.0) * at_nodes / (smallest[lane].lower() + FLOOR);
+            let raised = (1.0 + MARGIN + of_nodes) / (order - 1.0);
+            let divergences = values.map(|values| (values[lane].value + FLOOR) * raised);
             let powers = chebyshev::powers(&chebyshev::coefficients(&weights, &divergences));
             for (coefficients, power) in coefficients.iter_mut().zip(powers) {
                 coefficients[lane] = power;
@@ -247,10 +255,8 @@ impl Maker<'_> {
         }
     }
 
-    /// Bound on the relative error of the polynomials, the largest of all orders.
-    fn error(&self, centre: f64, half_width: f64) -> f64 {
-        // K falls with w.
-        let smallest = self.log_moments(centre + half_width);
+    /// Bound on the relative error of interpolation by the polynomials, the largest of all orders, from K at the upper end.
+    fn error(&self, centre: f64, half_width: f64, smallest: &[Approx; LANES]) -> f64 {
         let middle = self.log_moments(centre);
         let mut best = [f64::INFINITY; LANES];
         for ratio in RATIOS {
@@ -266,13 +272,13 @@ impl Maker<'_> {
                     values: (ends.0[lane], middle[lane], ends.1[lane]),
                 };
                 let error = at.error(half_width).min(at.error_of_rest(half_width, smallest[lane]));
-                best[lane] = best[lane].min(error / (smallest[lane] + FLOOR));
+                best[lane] = best[lane].min(error / (smallest[lane].lower() + FLOOR));
             }
-            if best.iter().all(|&error| error + LEBESGUE * RELATIVE_ERROR <= TOLERANCE) {
+            if best.iter().all(|&error| error <= TOLERANCE) {
                 break;
             }
         }
-        best.into_iter().fold(0.0, f64::max) + LEBESGUE * RELATIVE_ERROR
+        best.into_iter().fold(0.0, f64::max)
     }
 }
 
@@ -293,7 +299,7 @@ mod tests {
                     let w = low + (high - low) * (f64::from(i) + 0.5) / 40.0;
                     let Some(found) = piece.value(w) else { continue };
                     for (found, order) in found.into_iter().zip(orders) {
-                        let exact = Outputs::new(rate, 1.0 / w, order).log_moment(order) / (order - 1.0);
+                        let exact = Outputs::new(rate, 1.0 / w, order).log_moment(order).value / (order - 1.0);
                         let above = found / exact - 1.0;
                         // 3e-11 but for the tolerance of 1e-11.
                         assert!((1.9e-11..4.1e-11).contains(&above), "{rate} {w} {order}: {above:e}");

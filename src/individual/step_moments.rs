@@ -14,6 +14,7 @@
 //! |1 + u(y + ia)|² = (1 + u(y))²(1 − 2(1 − cos a)ρ/(1 + ρ)²), so that |1 + u|^{p − 2} grows by at most e^{log 2·(2 − p)κa²} for a ≤ π/2, as
 //! −log(1 − t) ≤ 2 log 2·t for t ≤ ½. Where that is above e^15 it counts like a smaller v ([`effective_variance`]).
 
+use crate::approx::Approx;
 use crate::loss::nodes::Nodes;
 use crate::step::Direction;
 use std::f64::consts::{LN_2, PI};
@@ -31,13 +32,20 @@ const ALLOWED_GROWTH: f64 = 15.0;
 const LINE_LEVEL: f64 = 42.0;
 /// That error plus the part of the integral beyond its range.
 pub(crate) const LINE_ERROR: f64 = 1e-17;
-/// Bound on the relative error of E[r^p] − 1 for p from −10⁵ to 10⁴ as long as that is at most 1, and of K above:
-/// quadrature, truncation and the roundings of a few exponentials.
+/// Bound on the relative error of E[r^p] − 1 for p from −10⁵ to 10⁴ as long as that is at most 1, and of K above, but for the
+/// rounding of the exponents: quadrature, truncation and the sum over the nodes.
 ///
-/// The rule and its ends leave e^−54·10⁹ and 2e-21, far below it: it is room for rounding, of exponents of some hundred (a hundred
-/// units of 2e-16 each) that are summed over some hundred nodes. The values of mpmath below attain a five-hundredth of it, and the
+/// The rule and its ends leave e^−54·10⁹ and 2e-21, far below it: it is room for the roundings of a sum over some hundred nodes, of
+/// functions that have no exponents. The values of mpmath below attain a five-hundredth of it where exponents are small, and the
 /// comparisons with certified quadrature, which rounds as well, less than a fifth.
 pub(crate) const RELATIVE_ERROR: f64 = 2e-13;
+/// Bound on the rounding of the exponent of a node, in units of |p log(1 + u)| plus the modulus of the log of its weight. The two may
+/// nearly cancel: near the phase transition both are about p·log(1/q), up to 10⁵, and their sum is small.
+///
+/// log(1 + u) is off by five halves of ε (of itself), its product with p by one half more. The deviate is off by three halves, which
+/// count twice in its square, and the weight's log by two halves more; the sum of both by another half. What is left is for the rounding
+/// of y and of v, which move a node and its deviate by an ε or less.
+const EXPONENT_ROUNDING: f64 = 6.0 * f64::EPSILON;
 /// Bound on the relative rounding error of a weight or a loss.
 const ROUNDINGS: f64 = 8.0 * f64::EPSILON;
 /// y above which e^y is not computed.
@@ -112,11 +120,7 @@ impl Outputs {
             let y = low + m as f64 * spacing;
             let change = sample_rate * y.exp_m1();
             outputs.changes.push(change);
-            outputs.log_ratios.push(if y < FAR {
-                change.ln_1p()
-            } else {
-                y + sample_rate.ln() + ((1.0 - sample_rate) / sample_rate * (-y).exp()).ln_1p()
-            });
+            outputs.log_ratios.push(log_ratio(sample_rate, y, change));
             let deviate = (y + 0.5 * variance) / deviation;
             outputs.log_weights.push(log_scale - 0.5 * deviate * deviate);
         }
@@ -160,36 +164,51 @@ impl Outputs {
         log_part + self.log_scale - 0.5 * deviate * deviate
     }
 
-    /// K = log E[r^p] for p ≥ 1 or p ≤ 0, with a relative error of [`RELATIVE_ERROR`].
-    pub(crate) fn log_moment(&self, exponent: f64) -> f64 {
+    /// K = log E[r^p] for p ≥ 1 or p ≤ 0. Its error is [`RELATIVE_ERROR`] of it and the mean rounding of the exponents, each
+    /// node's in proportion to what it contributes.
+    pub(crate) fn log_moment(&self, exponent: f64) -> Approx {
         let nodes = self.nodes_for(exponent);
         let (changes, log_ratios) = (&self.changes[nodes.clone()], &self.log_ratios[nodes.clone()]);
         let log_weights = &self.log_weights[nodes.clone()];
         // K of the step without sampling, which is an upper bound.
         let crude = 0.5 * exponent * (exponent - 1.0) * self.variance;
         if crude > 0.5 {
-            let terms = || {
-                let pairs = log_ratios.iter().zip(log_weights);
-                pairs.map(|(ratio, weight)| exponent * ratio + weight)
-            };
-            let largest = terms().fold(f64::NEG_INFINITY, f64::max);
-            let sum: f64 = terms().map(|term| exp_or_zero(term - largest)).sum();
+            let terms = log_ratios.iter().zip(log_weights);
+            let largest = terms
+                .clone()
+                .map(|(ratio, weight)| exponent * ratio + weight)
+                .fold(f64::NEG_INFINITY, f64::max);
+            let (mut sum, mut sizes) = (0.0f64, 0.0f64);
+            for (ratio, weight) in terms {
+                let power = exponent * ratio;
+                let part = exp_or_zero(power + weight - largest);
+                sum += part;
+                sizes += part * (power.abs() + weight.abs());
+            }
             let found = largest + sum.ln();
             if found > 0.5 {
-                return found;
+                return Approx::new(found, RELATIVE_ERROR * found + EXPONENT_ROUNDING * sizes / sum);
             }
         }
-        let mut excess = 0.0;
+        let (mut excess, mut sizes) = (0.0f64, 0.0f64);
         let found = changes.iter().zip(log_ratios).zip(log_weights);
         for (place, ((&change, &ratio), &weight)) in found.enumerate() {
-            if ratio >= FAR_RATIO || exponent * ratio >= FAR_RATIO {
+            let power = exponent * ratio;
+            let part = if ratio >= FAR_RATIO || power >= FAR_RATIO {
                 let log_weight = self.log_mixture_weight(nodes.start + place);
-                excess += far_power_excess(ratio, log_weight, exponent);
+                far_power_excess(ratio, log_weight, exponent)
             } else if weight >= UNDERFLOW {
-                excess += weight.exp() * power_excess(change, ratio, exponent);
-            }
+                weight.exp() * power_excess(change, ratio, exponent)
+            } else {
+                continue;
+            };
+            excess += part;
+            sizes += part.abs() * (power.abs() + weight.abs());
         }
-        excess.ln_1p()
+        let found = excess.ln_1p();
+        // An error of E is one of that over 1 + E of its logarithm.
+        let rounding = EXPONENT_ROUNDING * sizes / (1.0 + excess);
+        Approx::new(found, RELATIVE_ERROR * found + rounding)
     }
 
     /// The law of the privacy loss ±log(1 + u) tilted by (1 + u)^p, p = `exponent`, with bounds on its errors; the sign is that
@@ -233,6 +252,18 @@ pub(crate) fn exponent(direction: Direction, c: f64) -> f64 {
 fn intervals(variance: f64, largest: f64, spacing: f64) -> usize {
     let (low, high) = range(variance, largest);
     ((high - low) / spacing).ceil() as usize
+}
+
+/// log(1 + u) at y, where u = `change`. Where 1 + u is small, which takes a sample rate above a half, it is the sum of two positive
+/// numbers: 1 + u would have lost digits.
+fn log_ratio(sample_rate: f64, y: f64, change: f64) -> f64 {
+    if y >= FAR {
+        y + sample_rate.ln() + ((1.0 - sample_rate) / sample_rate * (-y).exp()).ln_1p()
+    } else if change > -0.5 {
+        change.ln_1p()
+    } else {
+        (1.0 - sample_rate + sample_rate * y.exp()).ln()
+    }
 }
 
 /// e^x as a term of a sum of at least 1: 0 below e^−100, as 10¹⁵ such terms are less than 10⁻²⁸.
@@ -325,146 +356,4 @@ fn far_power_excess(log_ratio: f64, log_mixture_weight: f64, exponent: f64) -> f
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::loss::MixturePair;
-    use crate::loss::moment::Moments;
-    use crate::step::GroupLaw;
-    use realfft::num_complex::Complex64;
-
-    #[test]
-    fn moments_agree_with_certified_quadrature() {
-        for rate in [1e-6, 0.001, 0.08, 0.5, 0.97] {
-            let law = GroupLaw::binomial(1, rate).unwrap();
-            for variance in [1e-12f64, 1e-4, 0.01, 0.25, 1.0, 9.0, 100.0, 1000.0, 1e4] {
-                let mut certified = Moments::new(MixturePair::new(&law, 1.0 / variance.sqrt()).unwrap());
-                for order in [
-                    1.0 + f64::EPSILON,
-                    1.0 + 1e-9,
-                    1.00001,
-                    1.01,
-                    1.7,
-                    2.0,
-                    6.5,
-                    64.0,
-                    300.0,
-                    -1e-9,
-                    -1e-4,
-                    -0.3,
-                    -5.0,
-                    -40.0,
-                ] {
-                    let found = Outputs::new(rate, variance, order).log_moment(order);
-                    let expected = certified.log_power_moment(order).value;
-                    assert!(
-                        (found / expected - 1.0).abs() < 0.75 * RELATIVE_ERROR,
-                        "q {rate} v {variance} α {order}: {found} {expected}"
-                    );
-                }
-            }
-        }
-    }
-
-    #[test]
-    fn complex_moments_at_large_frequencies_are_those_of_finer_nodes() {
-        for (rate, variance, c) in [
-            (0.004, 1e-3f64, 3.0),
-            (1e-6, 0.1, 0.5),
-            (0.2, 1e-4, 20.0),
-            (1e-4, 0.01, 1.0),
-        ] {
-            for direction in [Direction::Remove, Direction::Add] {
-                let exponent = exponent(direction, c);
-                // Where the loss, about q(e^y − 1) around an output, has gone through many periods.
-                let reach = 12.0 / (rate * (variance.exp_m1()).sqrt());
-                let nodes = Outputs::for_line(rate, variance, exponent, reach);
-                let finer = Outputs::with_spacing(rate, variance, exponent, nodes.spacing / 3.0);
-                assert!(nodes.len() < 3000, "{rate} {variance} {c}: {}", nodes.len());
-                let at = |outputs: &Outputs, y: f64| {
-                    let law = outputs.tilted(c, exponent);
-                    let pairs = law.weights.iter().zip(&law.losses);
-                    pairs
-                        .map(|(weight, loss)| weight * Complex64::cis(y * loss))
-                        .sum::<Complex64>()
-                };
-                for part in [0.01, 0.3, 0.7, 1.0] {
-                    let (one, other) = (at(&nodes, part * reach), at(&finer, part * reach));
-                    let apart = (one - other).norm();
-                    assert!(
-                        apart < 1e-13,
-                        "{rate} {variance} {c} {direction:?} {part}: {one:?} {other:?}"
-                    );
-                }
-            }
-        }
-    }
-
-    #[test]
-    fn nodes_for_large_exponents_serve_small_ones() {
-        for (rate, variance) in [(0.01, 1.0), (0.3, 0.1), (1e-6, 4.0)] {
-            for (largest, exponents) in [(900.0, [1.2, 3.0, 40.0, 700.0]), (-900.0, [-0.2, -3.0, -40.0, -700.0])] {
-                let wide = Outputs::new(rate, variance, largest);
-                for exponent in exponents {
-                    let (found, own) = (
-                        wide.log_moment(exponent),
-                        Outputs::new(rate, variance, exponent).log_moment(exponent),
-                    );
-                    // Each of the two has the error that is claimed.
-                    assert!(
-                        (found / own - 1.0).abs() < 2.0 * RELATIVE_ERROR,
-                        "q {rate} v {variance} {exponent}: {found} {own}"
-                    );
-                }
-            }
-        }
-    }
-
-    #[test]
-    fn moments_agree_with_values_of_mpmath() {
-        // from mpmath import *; mp.dps = 40
-        // def K(q, v, p):
-        //     q, v, p = mpf(q), mpf(v), mpf(p); s = sqrt(v); r = lambda t: 1 + q*(exp(s*t - v/2) - 1)
-        //     f = lambda t: (r(t)**p - 1 - p*(r(t) - 1)) * exp(-t*t/2) / sqrt(2*pi)
-        //     return log(1 + quad(f, linspace(-14 - abs(p)*s*(p < 0), max(p, 2)*s + 14, 60)))
-        for (rate, variance, exponent, expected) in [
-            (0.01, 1.0, 2.5, 0.000_326_362_998_422_820_7),
-            (0.3, 0.25, -3.2, 0.131_084_362_625_130_87),
-            (1e-4, 4.0, 8.0, 38.317_277_079_500_28),
-            (0.08, 0.01, 64.0, 0.136_013_752_019_016_28),
-            (0.5, 9.0, 1.25, 0.777_901_958_843_588_8),
-            (1e-6, 0.04, 300.0, 1.830_385_785_863_216_8e-9),
-            (0.97, 0.5, -40.0, 109.405_601_255_431_92),
-            // Negative exponents so large that |1 + u|^p grows on the imaginary shift of the rule.
-            (0.9, 0.1, -300.0, 566.334_109_515_107_3),
-            (0.9, 0.1, -25_000.0, 57_172.262_966_020_4),
-            (0.5, 1.0, -1000.0, 675.777_545_631_307_7),
-            (0.9, 2.0, -40.0, 84.983_030_610_471_73),
-            (0.3, 0.01, -9000.0, 2_591.169_851_697_321),
-            (0.01, 1.0, -16.0, 0.017_042_117_054_828_474),
-        ] {
-            let found = Outputs::new(rate, variance, exponent).log_moment(exponent);
-            assert!(
-                (found / expected - 1.0).abs() < RELATIVE_ERROR,
-                "{rate} {variance} {exponent}: {found}"
-            );
-        }
-    }
-
-    #[test]
-    fn the_error_of_the_rule_is_that_of_its_level() {
-        // Levels so low that the error of the rule is far above rounding; half the level would make it the square root.
-        for (rate, variance, exponent) in [(0.1, 0.5, 3.0), (0.01, 0.1, 2.0), (0.3, 1.0, -2.0), (0.02, 0.01, 9.0)]
-        {
-            let exact = Outputs::new(rate, variance, exponent).log_moment(exponent).exp_m1();
-            for level in [12.0, 18.0, 24.0] {
-                let spacing = spacing(variance, level, 0.0);
-                let coarse = Outputs::with_spacing(rate, variance, exponent, spacing).log_moment(exponent);
-                let error = (coarse.exp_m1() / exact - 1.0).abs();
-                assert!(
-                    error < 1e3 * f64::exp(-level),
-                    "{rate} {variance} {exponent} {level}: {error:e}"
-                );
-            }
-        }
-    }
-}
+mod tests;

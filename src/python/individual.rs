@@ -48,10 +48,10 @@ pub(crate) fn accumulate_rdp<'py>(
             return Ok(add(&mut rows)?);
         }
     }
-    let mut copy = vec![0.0; norms.len() * columns];
+    let mut copy: Vec<f64> = accounts.iter().copied().collect();
     add(&mut copy.chunks_exact_mut(columns).collect::<Vec<_>>())?;
-    for (account, added) in accounts.iter_mut().zip(copy) {
-        *account += added;
+    for (account, value) in accounts.iter_mut().zip(copy) {
+        *account = value;
     }
     Ok(())
 }

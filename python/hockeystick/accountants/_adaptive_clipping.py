@@ -19,6 +19,10 @@ PROBLEM = (
 )
 """Why there is no account."""
 
+_ROUNDED_DOWN = 1.0 - 2.0**-51
+"""Room for the roundings of sigma_e. It loses digits where the ratio is near 1, but its part in the joint
+noise is then as small."""
+
 ADVICE = (
     "With on_mismatch='ignore' the noise of the sum and that of the count are charged, as if batch sizes "
     "were public and told nothing of who is in the batch"
@@ -35,7 +39,7 @@ def noise_of(optimizer: Any) -> float:
 
     Opacus's adaptive clipping draws noise sigma_e = (sigma^-2 - (2 sigma_u)^-2)^(-1/2) for the sum, where
     sigma is its ``noise_multiplier``, and sigma_u for the count. A record changes the count by 1, so that the
-    two are one query with (sigma_e^-2 + sigma_u^-2)^(-1/2) < sigma.
+    two are one query with (sigma_e^-2 + sigma_u^-2)^(-1/2) < sigma, which is rounded down.
     """
     noise: float = optimizer.noise_multiplier
     if not adapts_clipping(optimizer) or noise <= 0.0:
@@ -44,4 +48,5 @@ def noise_of(optimizer: Any) -> float:
     if not ratio < 1.0:
         return 0.0  # Opacus refuses this much noise, and would draw a complex number of it
     of_sum = float(noise) / ((1.0 - ratio) * (1.0 + ratio)) ** 0.5
-    return AdaptiveClipping(of_sum, 0.5 * float(optimizer.unclipped_num_std)).joint_noise_multiplier
+    joint = AdaptiveClipping(of_sum, 0.5 * float(optimizer.unclipped_num_std)).joint_noise_multiplier
+    return joint * _ROUNDED_DOWN

@@ -60,7 +60,8 @@ def accumulate_rdp(
     An example with norm s takes part in steps of the pair ((1 - q) N(0, σ²) + q N(s, σ²), N(0, σ²))
     (INDIVIDUAL, Algorithm 2; GROUP, Theorem 18 for one record), whose divergence depends on s / σ alone. It
     is tabulated as polynomials in (σ / s)², once for each sample rate and orders, and evaluated for every
-    norm without rounding. What is added is never below the truth and at most 1 + 1e-10 times it (or 1e-296).
+    norm without rounding. What is added is never below the truth, and at most 1e-290 / (order - 1) plus
+    1 + 1e-10 + 1e-14 * order * log(1 / q) times it, which is 1 + 1e-10 but for large orders at small rates.
     Rows depend on their own norms alone, so that neither their order nor the number of threads changes a bit.
 
     References

@@ -1,6 +1,7 @@
 use super::*;
 use crate::individual::basis::{polynomials, product};
 use crate::individual::direct::{ROUNDING, excess, log_moment};
+use crate::individual::step_moments::RELATIVE_ERROR;
 use std::f64::consts::{LN_2, PI};
 
 const RHOS: [f64; 5] = [8.0, 6.0, 4.5, 3.4, 2.6];
@@ -146,7 +147,8 @@ fn errors_at_the_nodes_and_of_interpolation_are_attained_together() {
     });
     let real = RealTerms::new(&values, 0.0, (ERROR, ERROR));
     let change = ChangeTerms::new([&values, &[0.0; TERMS]], (ERROR, ERROR));
-    for (terms, error) in [(real.value, real.error), (change.real, change.error)] {
+    let decay = decay_terms(&values, (ERROR, ERROR));
+    for (terms, error) in [(real.value, real.error), (change.real, change.error), decay] {
         let off = product(&terms, &end) + ERROR;
         assert!(off <= error && off > 0.75 * error, "{off} {error}");
     }
@@ -215,7 +217,9 @@ fn assert_errors_are_attained(octave: &Octave, bound: &InterpolationBound) -> bo
     let of_nodes = LEBESGUE_CONSTANT * RELATIVE_ERROR * largest.into_iter().fold(0.0, f64::max);
     let (off, error) = (base + of_nodes, real[0].error);
     assert!(off <= error && 2.0 * off > error, "{octave:?} {c}: {off:e} {error:e}");
-    let at_nodes = octave.at_nodes(c, frequencies.spacing, line.changes.len(), &[]);
+    let y = 8.0 * frequencies.spacing;
+    let shift = octave.shift(c, y);
+    let at_nodes = octave.at_nodes(c, frequencies.spacing, line.changes.len(), &[(y, shift)]);
     assert!(line.changes.len() >= 8);
     for (j, (change, of_nodes)) in line.changes.iter().zip(at_nodes.errors).enumerate() {
         let y = (j + 1) as f64 * frequencies.spacing;
@@ -226,12 +230,10 @@ fn assert_errors_are_attained(octave: &Octave, bound: &InterpolationBound) -> bo
             "{octave:?} {c} {j}: {off:e} {error:e}"
         );
     }
-    let y = 8.0 * frequencies.spacing;
-    let shift = octave.shift(c, y);
     let decays = bound
         .parts()
         .map(|(ellipse, excess)| octave.log_decay_on(c, y, shift, (ellipse, *excess)));
-    let off = base + largest_multiple(decays);
+    let off = base + largest_multiple(decays) + LEBESGUE_CONSTANT * at_nodes.decay_errors[0];
     let error = line.decays[0].1;
     assert!(off <= error && 2.0 * off > error, "{octave:?} {c}: {off:e} {error:e}");
     base > 10.0 * of_nodes

@@ -279,12 +279,11 @@ class IndividualAccountant(CertifiesExamples, Accountant):
         ndarray of float64, shape (n,)
             Upper bounds for these norms; whether they bound the examples' privacy says `is_guarantee`. With
             ``exact=True`` the least epsilon wherever its computation can be certified: relative 1e-9 above it
-            for delta from 1e-5 on, 1e-6 for 1e-12 and after fewer than about a hundred steps. Elsewhere, for
-            examples where few steps with small sample rates count if they have more than 256 different
-            histories, and after more than 64 MB of norms, that of Rényi divergences. Norms below C / 2**20
-            count as that.
-            With ``exact=False`` that of Rényi divergences. Never more than `get_epsilon`, and equal to it for
-            examples whose norm was always C.
+            for delta from 1e-5 on, 1e-6 for 1e-12 and after fewer than about a hundred steps. It cannot be
+            after few steps with small sample rates, if more than 256 histories differ there, nor after more
+            than 64 MB of norms: epsilon is then that of Rényi divergences, as it always is with
+            ``exact=False``. Norms below C / 2**20 count as that. Never more than `get_epsilon`, and equal to
+            it for examples whose norm was always C.
 
         Raises
         ------

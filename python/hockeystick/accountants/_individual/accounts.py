@@ -23,6 +23,7 @@ def shifts_of(norms: Floats, draw: float | Sampling) -> tuple[Floats, float, flo
     """Shift of each example's dominating pair, the largest possible shift, and the sample rate.
 
     In a batch of a fixed size an example pushes another one out, whose gradient may have the full norm.
+    Shifts are rounded up.
 
     Parameters
     ----------
@@ -32,7 +33,10 @@ def shifts_of(norms: Floats, draw: float | Sampling) -> tuple[Floats, float, flo
         A sample rate, or a scheme that is not Poisson's.
     """
     if isinstance(draw, WithoutReplacement):
-        return 1.0 + norms, 2.0, draw.batch_size / draw.dataset_size
+        shifts = 1.0 + norms
+        # The difference is exact, and below the norm where the sum was rounded down.
+        shifts = np.where(shifts - 1.0 < norms, np.nextafter(shifts, 2.0), shifts)
+        return shifts, 2.0, draw.batch_size / draw.dataset_size
     if isinstance(draw, FullBatch):
         return norms, 1.0, 1.0
     if not isinstance(draw, float):

@@ -6,6 +6,7 @@ import heapq
 import math
 from collections.abc import Callable
 from contextlib import suppress
+from fractions import Fraction
 from typing import NamedTuple
 
 import numpy as np
@@ -48,8 +49,15 @@ class Step(NamedTuple):
 
     @property
     def shift(self) -> float:
-        """Norm in units of the noise."""
-        return self.norm / max(self.noise, 1e-3)
+        """Norm in units of the noise: infinite without noise, but for a norm of zero."""
+        if self.noise > 0.0:
+            return self.norm / self.noise
+        return math.inf if self.norm > 0.0 else 0.0
+
+    @property
+    def exact_shift(self) -> Fraction | float:
+        """The quotient without rounding, which tells steps apart whose shifts are the same float."""
+        return Fraction(self.norm) / Fraction(self.noise) if self.noise > 0.0 else self.shift
 
     @property
     def rate(self) -> float:
@@ -150,7 +158,7 @@ class CertifiesExamples:
 def levels_of(state: IndividualState, place: int) -> tuple[Levels, bool]:
     """Return the steps of an example with its norms, and whether these are the recorded ones."""
     history = complete_norm_history(state)
-    # A quotient by a power of two is exact; others are next to the true one.
+    # A quotient by a power of two is exact; others may be next to the true one in states of earlier versions.
     exact = math.frexp(state.settings.max_grad_norm)[0] == 0.5
     levels: Levels = {}
     for norms, steps in history:
@@ -251,7 +259,7 @@ def _with_few_rates(levels: Levels) -> Levels:
 
 def _merged(levels: Levels, family: Callable[[Step], object], most: int) -> Levels:
     """Merge steps with the next ones of their family, least increase of the squared shifts first."""
-    order = sorted(levels, key=lambda step: (repr(family(step)), step.shift))
+    order = sorted(levels, key=lambda step: (repr(family(step)), step.shift, step.exact_shift))
     counts = [levels[step] for step in order]
     size = len(order)
     after = [i + 1 if i + 1 < size and family(order[i]) == family(order[i + 1]) else -1 for i in range(size)]
@@ -261,7 +269,12 @@ def _merged(levels: Levels, family: Callable[[Step], object], most: int) -> Leve
             before[following] = i
 
     def cost(i: int) -> float:
-        return counts[i] * order[i].weight * (order[after[i]].shift ** 2 - order[i].shift ** 2)
+        own, larger = order[i].shift, order[after[i]].shift
+        if own == larger or order[i].weight == 0.0:
+            # The difference of two infinite shifts, or zero times an infinite one, would be no number.
+            return 0.0
+        # Shifts with next to no noise have squares beyond the largest float: they count as infinite.
+        return counts[i] * order[i].weight * ((larger - own) * (larger + own))
 
     # Costs only grow: one that has grown since it was noted down is put back.
     heap = [(cost(i), i) for i in range(size) if after[i] >= 0]

@@ -17,8 +17,8 @@ from hockeystick.accountants._individual.state import IndividualState, everyone
 def complete(state: IndividualState) -> None:
     """Add all steps to the accounts and to the history of norms.
 
-    Where the addition is interrupted, accounts are as they were, and later questions count each step once. A
-    step leaves `deferred` only when it is in the accounts: it may count twice at worst, never not at all.
+    An interrupted addition of one kind of steps leaves the accounts as they were. If the interruption comes
+    between the addition and its removal from `deferred`, these steps count twice.
     """
     if not state.recent:
         return

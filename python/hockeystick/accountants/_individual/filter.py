@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -17,7 +18,7 @@ from hockeystick._vocabulary.sampling import Sampling, WithoutReplacement
 from hockeystick._vocabulary.spelling import spelled_class
 from hockeystick.accountants._history import check_gaussian_step
 from hockeystick.accountants._individual.accounts import shifts_of
-from hockeystick.accountants._individual.norms import check_norms
+from hockeystick.accountants._individual.norms import check_norms, quotients_rounded_up
 from hockeystick.accountants._individual.state import check_max_grad_norm
 from hockeystick.accountants._packing import packed, unpacked
 from hockeystick.accountants._state import check_keys
@@ -27,6 +28,9 @@ from hockeystick.kernels import accumulate_rdp, rdp_to_epsilon
 
 ORDERS = 1.0 + np.geomspace(1e-2, 9.99e3, 240)
 """Rényi orders among which the filter's is chosen."""
+
+ROOM_FOR_ADDITIONS = 1.0 - 1e-11
+"""Part of the budget that may be spent: what 1e5 additions lose by rounding is less than the rest."""
 
 VERSION = 1
 """Version of the saved form."""
@@ -152,8 +156,12 @@ class IndividualFilter:
         """Largest divergence of this order that gives the budget (Canonne, Kamath and Steinke 2020)."""
         rest = np.log((order - 1.0) / order) - (np.log(self._delta) + np.log(order)) / (order - 1.0)
         budget = float(self._epsilon - rest)
-        while budget > 0.0 and rdp_to_epsilon([order], [budget], self._delta) > self._epsilon:
-            budget *= 1.0 - 1e-12
+        # Roundings of the two logarithms, which may be large for a small budget, count against it.
+        while budget > 0.0:
+            excess = float(rdp_to_epsilon([order], [budget], self._delta)) - self._epsilon
+            if excess <= 0.0:
+                break
+            budget = min(budget - excess, math.nextafter(budget, 0.0))
         return budget
 
     @step_of_one_record("call it once a step, with the norms of that step")
@@ -231,15 +239,14 @@ class IndividualFilter:
         if self._spent is not None and len(values) != len(self._spent):
             count = len(self._spent)
             raise ValueError(f"norms must have one entry for each of {count} examples, got {len(values)}")
-        shifts, _, rate = shifts_of(values / self._max_grad_norm, draw)
+        shifts, _, rate = shifts_of(quotients_rounded_up(values, self._max_grad_norm), draw)
         if self._spent is None:
             self._start(len(values), noise, rate)
         assert self._spent is not None
         assert self._active is not None
         cost = self._cost(shifts, noise, rate)
         after = self._spent + cost
-        # 1e5 additions lose less than that.
-        active = self._active & (after <= self._limit * (1.0 - 1e-11))
+        active = self._active & (after <= self._limit * ROOM_FOR_ADDITIONS)
         self._spent, self._active = np.where(active, after, self._spent), active
         return active.copy()
 

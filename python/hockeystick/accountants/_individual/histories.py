@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import math
+import sys
 import warnings
 from collections.abc import Mapping
+from fractions import Fraction
 
 import numpy as np
 from numpy.typing import NDArray
@@ -87,12 +90,20 @@ def _of_norm(norm: float, steps: Mapping[StepParameters, int], delta: float) -> 
     for (noise, draw), count in steps.items():
         if isinstance(draw, WithoutReplacement):
             # The pair has shift 2 for the full norm.
-            kind, _ = step_kind(noise_multiplier=noise * 2.0 / (1.0 + norm), sampling=draw)
+            relative = Fraction(noise) * 2 / (1 + Fraction(norm))
+            kind, _ = step_kind(noise_multiplier=_rounded_down(relative), sampling=draw)
         else:
             sampling = Poisson(draw) if isinstance(draw, float) else draw
-            kind, _ = step_kind(noise_multiplier=noise / norm, sampling=sampling)
+            relative = Fraction(noise) / Fraction(norm)
+            kind, _ = step_kind(noise_multiplier=_rounded_down(relative), sampling=sampling)
         kinds[kind] = kinds.get(kind, 0) + count
     return _closely(kinds, delta)
+
+
+def _rounded_down(noise: Fraction) -> float:
+    """Return the largest float that is not above `noise`: less noise reveals no less."""
+    found = float(min(noise, Fraction(sys.float_info.max)))
+    return found if Fraction(found) <= noise else math.nextafter(found, 0.0)
 
 
 def _closely(kinds: dict[StepKind, int], delta: float) -> float:

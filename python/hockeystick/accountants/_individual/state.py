@@ -13,6 +13,7 @@ from hockeystick._arguments import Floats, count_array, count_scalar, float_scal
 from hockeystick.accountants._group import GroupAccountant
 from hockeystick.accountants._individual.accounts import Accounts, ExactAccounts, RenyiAccounts
 from hockeystick.accountants._individual.norm_history import NormHistory, StepParameters
+from hockeystick.accountants._individual.norms import quotients_rounded_up
 from hockeystick.accountants._renyi import check_orders
 
 DEFAULT_ORDERS = (*(1.0 + x / 10.0 for x in range(1, 100)), *(float(x) for x in range(12, 64)))
@@ -113,8 +114,11 @@ class IndividualState:
         return len(self.norms)
 
     def relative_norms(self, places: NDArray[np.int64] | slice = slice(None)) -> Floats:
-        """Return the norms of the examples at `places` in units of C, as a new read-only array."""
-        return read_only(self.norms[places] / self.settings.max_grad_norm)
+        """Return the norms of the examples at `places` in units of C, as a new read-only array.
+
+        Quotients are rounded up, but for those that are exact.
+        """
+        return read_only(quotients_rounded_up(self.norms[places], self.settings.max_grad_norm))
 
 
 def empty_state(dataset_size: object, settings: Settings) -> IndividualState:
