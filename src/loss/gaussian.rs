@@ -22,6 +22,8 @@ use realfft::num_complex::Complex64;
 const SWEEP_REACH: f64 = 9.6;
 /// Probability that two sweeps of that range may leave out.
 const OUTSIDE_SWEEP: f64 = 2e-21;
+/// Components with less than e^−this of a sum have no part in its rounding.
+const UNSEEN: f64 = 100.0;
 /// Cost of the characteristic function at one y, in nodes: a few exponentials and sines.
 const CHANGE_COST: usize = 8;
 
@@ -80,35 +82,82 @@ impl GaussianLoss {
             .map(|(w, half)| w + order * half)
             .collect();
         let total = log_sum_exp(&logs);
-        // Near 0 the sum of the differences to 1 keeps the digits.
-        let excess: f64 = self
-            .log_weights
-            .iter()
-            .zip(&halves)
-            .map(|(w, half)| w.exp() * (order * half).exp_m1())
-            .sum();
+        let sizes = self.sizes(order, &halves, &logs, total);
         let near_one = total.abs() < 0.5 && !self.partial;
-        let log_moment = if near_one { excess.ln_1p() } else { total };
-        let size = logs
-            .iter()
-            .fold(1.0 + total.abs(), |size: f64, l| size.max(l.abs().min(800.0)));
-        let error = if near_one {
-            1e-14 * log_moment.abs()
+        let log_moment = if near_one {
+            self.near_one(order, &halves)
         } else {
-            1e-15 * size
+            Approx::new(total, sizes.of_total)
         };
         TiltedGaussians {
             c,
             weights: logs.iter().map(|l| (l - total).exp()).collect(),
             weight_rounding: if logs.len() > 1 {
-                f64::EPSILON * (4.0 + 2.0 * size)
+                sizes.of_weight
             } else {
                 0.0 // e^0
             },
             halves,
-            log_moment: Approx::new(log_moment, error + f64::EPSILON * log_moment.abs()),
+            log_moment,
         }
     }
+
+    /// Bounds on the roundings of `total` = log Σ e^`logs` and of the tilted weights e^(log − total).
+    ///
+    /// In units of 2⁻⁵³ the logarithm of a weight is off by |w|, its product with the order by 4 times itself, of which 2 are those of the
+    /// order, and their sum by |l|, however far both cancel. In a tilted weight the error of the order counts with the distance from others
+    /// only. Components below e^−[`UNSEEN`] of the sum change nothing.
+    fn sizes(&self, order: f64, halves: &[f64], logs: &[f64], total: f64) -> Rounding {
+        let mut of_log = (0.0f64, 0.0f64);
+        let mut range = (f64::INFINITY, f64::NEG_INFINITY);
+        let mut count = 0.0;
+        for ((w, half), log) in self.log_weights.iter().zip(halves).zip(logs) {
+            if *log < total - UNSEEN {
+                continue;
+            }
+            let product = order * half;
+            let own = w.abs() + 2.0 * product.abs() + log.abs();
+            of_log = (of_log.0.max(own), of_log.1.max(own + 2.0 * product.abs()));
+            range = (range.0.min(product), range.1.max(product));
+            count += 1.0;
+        }
+        let unit = 0.5 * f64::EPSILON;
+        Rounding {
+            of_total: unit * (4.0 + count + of_log.1 + 3.0 * total.abs()),
+            of_weight: unit * (5.0 + count + 2.0 * (of_log.0 + (range.1 - range.0).max(0.0)) + 3.0 * total.abs()),
+        }
+    }
+
+    /// log Σ h_j e^{k_j} near 0 for the k_j = `order`·μ_j²/2, from the sum of the h_j (e^{k_j} − 1), which keeps its digits.
+    fn near_one(&self, order: f64, halves: &[f64]) -> Approx {
+        let count = halves.len() as f64;
+        let (mut excess, mut error) = (0.0, 0.0);
+        for (w, half) in self.log_weights.iter().zip(halves) {
+            let k = order * half;
+            let (change, size) = if k.abs() < 1.0 {
+                let change = w.exp() * k.exp_m1();
+                (change, change.abs())
+            } else {
+                // A weight may be as small as the power is large.
+                let (moment, weight) = ((w + k).exp(), w.exp());
+                (moment - weight, moment + weight)
+            };
+            excess += change;
+            error += size * f64::EPSILON * (8.0 + 0.5 * count + w.abs().min(f64::MAX) + 3.0 * k.abs());
+        }
+        let log_moment = excess.ln_1p();
+        // 1 + excess is at least e^−0.5, and errors that matter are far below it.
+        let relative = error / (1.0 + excess);
+        Approx::new(log_moment, 1.1 * relative + 4.0 * f64::EPSILON * log_moment.abs())
+    }
+}
+
+/// Bounds on rounding errors.
+struct Rounding {
+    /// Of the logarithm of a sum.
+    of_total: f64,
+    /// Of the parts of the sum, in relation to themselves.
+    of_weight: f64,
 }
 
 impl GaussianLoss {
@@ -118,18 +167,28 @@ impl GaussianLoss {
         let mut sum = Enclosure::ZERO; // contradicted if one of its parts is
         let mut scratch = Scratch::default();
         for (distance, log_weight) in self.parts() {
+            let room = (2.0 * f64::EPSILON * log_weight.abs()).min(1.0);
             let part = if distance == 0.0 {
-                one_step::around(log_weight + (-epsilon.exp_m1()).max(0.0).ln(), 4.0 * f64::EPSILON)
+                let log = log_weight + (-epsilon.exp_m1()).max(0.0).ln();
+                one_step::around(log, 4.0 * f64::EPSILON + room)
             } else {
                 let found = one_step::of_shift(distance, epsilon, &mut scratch, effort);
-                found.with_logs(found.log_lower + log_weight, found.log_upper + log_weight)
+                with_rounded_logs(found, (found.log_lower, found.log_upper), log_weight, room)
             };
             lower.add(part.log_lower);
             upper.add(part.log_upper);
             sum = sum.max(part);
         }
-        sum.with_logs(lower.ln() - 1e-15, upper.ln() + 1e-15)
+        // Sums of logarithms round each term, and each new scale.
+        let room = 2.0 * f64::EPSILON * (1 + self.distances.len()) as f64;
+        with_rounded_logs(sum, (lower.ln(), upper.ln()), 0.0, room)
     }
+}
+
+/// `found` with bounds that have these logarithms plus `log_factor`, which are wrong by `room`, and by their rounding in addition.
+fn with_rounded_logs(found: Enclosure, (lower, upper): (f64, f64), log_factor: f64, room: f64) -> Enclosure {
+    let rounded = one_step::of_rounded_logs(lower + log_factor - room, upper + log_factor + room);
+    found.with_logs(rounded.log_lower, rounded.log_upper)
 }
 
 impl StepLoss {
@@ -289,117 +348,4 @@ impl TiltedLoss for TiltedGaussians {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::loss::privacy_loss::Effort;
-
-    /// Weights 0.2, 0.5, 0.3 of the distances 0, 0.7, 2.5.
-    fn mixture() -> GaussianLoss {
-        let logs = [0.2f64, 0.5, 0.3].map(f64::ln);
-        GaussianLoss::new(logs.to_vec(), vec![0.0, 0.7, 2.5])
-    }
-
-    /// mpmath, 34 digits, with e = [w*exp(c*(c+1)*d*d/2) for w, d in zip(W, D)] and z = sum(e):
-    /// log(z), m = sum(a*(2*c+1)*d*d/2 for a, d in zip(e, D))/z, sum(a*(d*d + ((2*c+1)*d*d/2 - m)**2) for a, d in zip(e, D))/z.
-    #[test]
-    fn moments_have_their_closed_form() {
-        for (c, log_moment, mean, variance) in [
-            (-0.5, -0.213_633_861_819_217_55, 0.0, 1.348_219_728_778_022_3),
-            (
-                1e-9,
-                1.060_000_001_978_05e-9,
-                1.060_000_003_956_1,
-                3.956_100_013_149_412_4,
-            ),
-            (
-                0.3,
-                0.568_161_361_803_052_8,
-                2.997_184_051_078_465,
-                9.186_278_178_434_554,
-            ),
-            (7.0, 173.796_027_195_674_06, 46.875, 6.25),
-        ] {
-            let found = mixture().moments(c, 0.0);
-            let error = found.log_moment.error;
-            assert!((found.log_moment.value - log_moment).abs() <= error, "{c}: {found:?}");
-            assert!(error <= 1e-14 * log_moment.abs().max(1.0), "{c}: {error}");
-            // A probability is right to a unit in its last place, and a moment next to 1 keeps its digits.
-            assert!(error <= 2e-14 * log_moment.abs() || c == -0.5, "{c}: {error}");
-            assert!((found.mean - mean).abs() <= 1e-14 * (1.0 + mean), "{c}: {found:?}");
-            assert!((found.variance / variance - 1.0).abs() <= 1e-12, "{c}: {found:?}");
-        }
-    }
-
-    /// mpmath, as above: sum(w*exp(z*(z+1)*d*d/2) for w, d in zip(W, D))/sum(e) - 1 at z = 0.3 + iy.
-    #[test]
-    fn the_characteristic_function_has_its_closed_form() {
-        let law = mixture().tilted_by(0.3);
-        for (y, real, imaginary) in [
-            (1e-3, -9.084_654_949_249_702e-6, 0.002_997_163_054_517_302_4),
-            (0.8, -0.684_094_332_119_266_2, 0.023_303_915_706_321_864),
-            (5.0, -0.886_945_475_890_896_9, 0.000_630_819_090_835_075_8),
-        ] {
-            let (found, exact) = (law.change(y), Complex64::new(real, imaginary));
-            assert!((found.value - exact).norm() <= found.error, "{y}: {found:?}");
-            assert!(found.error <= 1e-14 * exact.norm(), "{y}: {found:?}");
-        }
-    }
-
-    /// The modulus of one component is e^{−y²μ²/2}: the bound is that number, and half of it would be wrong.
-    #[test]
-    fn the_decay_of_one_component_is_exact_and_bounds_that_of_several() {
-        let mut one = GaussianLoss::new(vec![0.0], vec![1.7]).tilted_by(0.4);
-        let mut several = mixture().tilted_by(0.4);
-        for y in [1e-4f64, 0.1, 1.0, 3.0] {
-            let exact = -0.5 * (1.7 * y).powi(2);
-            let found = one.log_decay(y);
-            let room = 1e-13 * exact.abs().clamp(1e-2, 1.0);
-            assert!(found >= exact && found - exact <= room, "{y}: {found} {exact}");
-            let modulus = |y: f64| (1.0 + several.change(y).value).norm().ln();
-            let largest = [1.0, 1.1, 1.7, 4.0].map(|factor| modulus(factor * y));
-            let largest = largest.into_iter().fold(f64::NEG_INFINITY, f64::max);
-            assert!(several.log_decay(y) >= largest - 1e-15, "{y}: {largest}");
-        }
-    }
-
-    #[test]
-    fn the_parts_with_and_without_a_loss_make_up_the_whole() {
-        let whole = mixture();
-        assert_eq!(whole.separation(1.0, 0.1), Some(Separation::Atom));
-        let mut near = whole.near_part(Separation::Atom, 9.0).unwrap();
-        let mut far = whole.far_part(Separation::Atom).unwrap();
-        for c in [-0.5, 0.3, 2.0] {
-            let [near, far, both] = [near.moments(c, 0.0), far.moments(c, 0.0), mixture().moments(c, 0.0)];
-            assert!((near.log_moment.value - 0.2f64.ln()).abs() <= near.log_moment.error && near.mean == 0.0);
-            let sum = (near.log_moment.value.exp() + far.log_moment.value.exp()).ln();
-            assert!((sum - both.log_moment.value).abs() <= 1e-14 * (1.0 + sum.abs()), "{c}");
-        }
-        // Steeper than any tilt in use: the atom stays what it is.
-        assert!((near.moments(1e150, 0.0).log_moment.upper() - 0.2f64.ln()).abs() < 1e-14);
-        let single = GaussianLoss::new(vec![0.0], vec![1.7]);
-        assert_eq!((single.single_gaussian(), single.common_loss()), (Some(1.7), None));
-    }
-
-    /// P(|N(0, 1)| > 9.6) = 8e-22, so that what lies beyond both ends of a sweep is at most that.
-    #[test]
-    fn sweeps_leave_out_no_more_than_they_say() {
-        let outside = 2.0 * crate::special::normal::log_upper_tail(SWEEP_REACH).exp();
-        assert!(outside <= OUTSIDE_SWEEP && outside > 0.25 * OUTSIDE_SWEEP, "{outside}");
-    }
-
-    /// δ of a mixture in which everyone sees which component it is: the mean of theirs.
-    #[test]
-    fn one_step_of_a_mixture_is_the_mean_of_its_components() {
-        for epsilon in [-0.5, 0.0, 0.8, 3.0] {
-            let found = mixture().one_step(epsilon, 1e-10, &mut Effort::default());
-            let part = |distance: f64| one_step::gaussian_delta(distance, epsilon);
-            let still = 0.2 * (-epsilon.exp_m1()).max(0.0);
-            let (lower, upper) = (
-                still + 0.5 * part(0.7).lower() + 0.3 * part(2.5).lower(),
-                still + 0.5 * part(0.7).upper() + 0.3 * part(2.5).upper(),
-            );
-            assert!(found.lower() <= upper * (1.0 + 1e-14) && found.upper() >= lower * (1.0 - 1e-14));
-            assert!(found.width() < 1e-11, "{epsilon}: {found:?}");
-        }
-    }
-}
+mod tests;

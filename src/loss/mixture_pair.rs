@@ -28,10 +28,10 @@ pub struct MixturePair {
     weights: Vec<f64>,
     pub(crate) shifts: Vec<f64>,
     /// Where neighbouring terms are equal: term j + 1 exceeds term j for x above `crossings[j]`.
-    crossings: Vec<f64>,
+    pub(crate) crossings: Vec<f64>,
     /// True if the crossings ascend, so that the terms at any x rise to one mode and fall.
     unimodal: bool,
-    /// Where the shifts are evenly spaced: log of term(j + 2)·term(j)/term(j + 1)², which does not depend on x.
+    /// Where the shifts are evenly spaced: t_{j+2}·t_j/t_{j+1}² of the terms t_j of the ratio, which does not depend on x.
     pub(crate) bends: Option<Vec<f64>>,
     /// Total weight of the first j atoms, and of all from j on.
     below: Vec<f64>,

@@ -70,7 +70,64 @@ pub struct Moments {
     pair: MixturePair,
     separated_zero: Option<f64>,
     panels: FxHashMap<Address, Panel>,
+    /// For panels that belonged to an integral.
+    sizes: FxHashMap<Address, Sizes>,
     scratch: Vec<f64>,
+}
+
+/// The numbers at one output on which the rounding of the integrand depends, for every exponent.
+#[derive(Debug, Clone, Copy)]
+struct Sizes {
+    log_ratio: f64,
+    /// The rounding error of the log ratio, in the units in which [`Power::rounding`] counts.
+    log_ratio_error: f64,
+    /// log of the density of the noise, and of the mixture, but for 1/(σ√2π).
+    log_noise: f64,
+    log_mixture: f64,
+}
+
+impl Sizes {
+    /// log r is found with an error of at most six units in the last place of its largest exponent s·x/σ². Near 0 it is the sum of the
+    /// w_j(e^ζ_j − 1), each of which has the relative error of its weight and of its own exponent ζ_j, however little it counts in r itself.
+    fn at(pair: &MixturePair, x: f64, scratch: &mut Vec<f64>) -> Self {
+        /// log ratios nearer to 0 are sums of differences to 1.
+        const NEAR_ONE: f64 = 0.5;
+        let sigma = pair.noise_multiplier();
+        let local = pair.local(x, scratch);
+        let (_, log_mixture) = pair.log_ratio_and_density(x);
+        let shift = local.high_shift.abs().max(local.low_shift.abs()) / sigma;
+        let exponent = 1.0 + shift * (x.abs() / sigma + 0.5 * shift) + local.log_ratio.abs();
+        Self {
+            log_ratio: local.log_ratio,
+            log_ratio_error: if local.log_ratio.abs() < NEAR_ONE {
+                local.log_ratio.abs() * (exponent + mean_size_of_differences(pair, x))
+            } else {
+                exponent
+            },
+            log_noise: -0.5 * (x / sigma).powi(2),
+            log_mixture,
+        }
+    }
+}
+
+/// The mean size of what rounds in a term w_j(e^ζ_j − 1) of r − 1, by the moduli of the terms: of the numbers that are added up to ζ_j, and
+/// a quarter of |log w_j|, of which the weight has two roundings.
+fn mean_size_of_differences(pair: &MixturePair, x: f64) -> f64 {
+    let sigma = pair.noise_multiplier();
+    let (mut sum, mut total) = (0.0, 0.0);
+    for (log_weight, shift) in pair.log_weights.iter().zip(&pair.shifts) {
+        let scaled = shift / sigma;
+        let exponent = scaled * (x / sigma - 0.5 * scaled);
+        // A weight may be as small as its likelihood ratio is large.
+        let modulus = if exponent > 1.0 {
+            (log_weight + exponent).exp()
+        } else {
+            log_weight.exp() * exponent.exp_m1().abs()
+        };
+        sum += modulus * (scaled.abs() * (x.abs() / sigma + 0.5 * scaled.abs()) + 0.25 * log_weight.abs());
+        total += modulus;
+    }
+    if total > 0.0 { sum / total } else { 0.0 }
 }
 
 impl Moments {
@@ -80,6 +137,7 @@ impl Moments {
             separated_zero: pair.log_weight_of_separated_zero(),
             pair,
             panels: FxHashMap::default(),
+            sizes: FxHashMap::default(),
             scratch: Vec::new(),
         }
     }
@@ -97,10 +155,9 @@ impl Moments {
         if let Some(shift) = self.pair.single_shift() {
             // E[r^p] = exp(p(p − 1)s²/2σ²) for a single Gaussian.
             let scaled = shift / self.pair.noise_multiplier();
-            let value = 0.5 * exponent * (exponent - 1.0) * scaled * scaled;
             return LogMoment {
-                value,
-                upper: value * (1.0 + 4.0 * f64::EPSILON),
+                value: 0.5 * exponent * (exponent - 1.0) * scaled * scaled,
+                upper: crude_log_moment((shift, shift), self.pair.noise_multiplier(), exponent),
             };
         }
         if let Some(log_weight) = self.separated_zero.filter(|_| exponent < 0.0) {
@@ -120,8 +177,12 @@ impl Moments {
         }
         let excess = self.integrate(exponent, Integrand::Excess, REST_TOLERANCE);
         let upper = log1p_exp(excess.log_upper());
-        // NaN: rates or shifts so small that the excess underflows.
-        let upper = if upper <= crude { upper } else { crude };
+        // NaN: rates or shifts so small that nothing is found. An excess below the range of an `f64` is still not 0, where `crude` is not.
+        let upper = if upper <= crude {
+            upper.max(f64::MIN_POSITIVE.min(crude))
+        } else {
+            crude
+        };
         let value = log1p_exp(excess.log_value);
         LogMoment {
             value: if value <= upper { value } else { upper },
@@ -169,14 +230,31 @@ impl Moments {
             Panel::new(pair, centre, half_width, scratch)
         })
     }
+
+    fn sizes(&mut self, address: Address) -> Sizes {
+        let Self {
+            pair, sizes, scratch, ..
+        } = self;
+        *sizes.entry(address).or_insert_with(|| {
+            let (centre, _) = address.centre_and_half_width(pair.noise_multiplier());
+            Sizes::at(pair, centre, scratch)
+        })
+    }
 }
 
 /// An upper bound on log E[r^p]: the moment of a single Gaussian with the largest shift, rounded up.
 ///
-/// Rényi divergences are quasi-convex, so a mixture's is at most that of its farthest part.
+/// Rényi divergences are quasi-convex, so a mixture's is at most that of its farthest part. Where that is below the range of an `f64`, its
+/// smallest normal number is the bound.
 pub(crate) fn crude_log_moment(shift_range: (f64, f64), noise_multiplier: f64, exponent: f64) -> f64 {
-    let scaled = shift_range.0.abs().max(shift_range.1.abs()) / noise_multiplier;
-    0.5 * exponent * (exponent - 1.0) * scaled * scaled * (1.0 + 4.0 * f64::EPSILON)
+    let farthest = shift_range.0.abs().max(shift_range.1.abs());
+    let (scaled, factor) = (farthest / noise_multiplier, 0.5 * exponent * (exponent - 1.0));
+    let bound = factor * scaled * scaled * (1.0 + 4.0 * f64::EPSILON);
+    if farthest > 0.0 && factor > 0.0 {
+        bound.max(f64::MIN_POSITIVE)
+    } else {
+        bound
+    }
 }
 
 /// One of the integrands for one exponent p.
@@ -219,245 +297,59 @@ impl adaptive::Integrand for Power<'_> {
 
 impl Power<'_> {
     /// The result of a search with its errors.
+    ///
+    /// Each panel has its own rounding, as the integrand may have several peaks; what its logarithm rounds comes on top, up to that of the
+    /// upper bound: six units of 2⁻⁵³.
     fn integral(&mut self, found: &Found) -> Integral {
         let mut support = (f64::INFINITY, f64::NEG_INFINITY);
-        let mut peak = (f64::NEG_INFINITY, 0.0);
+        let mut rounding = 3.0 * f64::EPSILON * found.log_total.abs();
         for &Accepted { address, log_integral } in &found.accepted {
             let &mut Panel { centre, half_width, .. } = self.moments.panel(address);
             support.0 = support.0.min(centre - half_width);
             support.1 = support.1.max(centre + half_width);
-            if log_integral > peak.0 {
-                peak = (log_integral, centre);
+            let share = (log_integral - found.log_total).exp();
+            if share > 0.0 {
+                rounding += share * self.rounding(address);
             }
         }
         let left_out = (found.log_left_out - found.log_total).exp();
         let certified = (found.log_error - found.log_total).exp();
         Integral {
             log_value: found.log_total,
-            relative_error: left_out + certified + self.rounding(peak.1),
+            relative_error: left_out + certified + rounding,
             support,
             left_out,
         }
     }
 
-    /// Bound on the relative rounding error, from the size of the exponents at x, where the integrand is largest.
+    /// Bound on the relative rounding error of the integral over a panel, from the size of the exponents in its centre.
     ///
-    /// log r is found with an error of at most six units in the last place of its largest exponent s·x/σ² (near 0, of
-    /// itself times that), and two more are for the distance of x from the peak. The integrand multiplies it by its
-    /// sensitivity d log|integrand|/d log r. The sum of the panels adds a few units more.
-    fn rounding(&self, x: f64) -> f64 {
-        let pair = &self.moments.pair;
-        let sigma = pair.noise_multiplier();
-        let local = pair.local(x, &mut Vec::new());
-        let shift = local.high_shift.abs().max(local.low_shift.abs()) / sigma;
-        let exponent = 1.0 + shift * (x.abs() / sigma + 0.5 * shift) + local.log_ratio.abs();
-        let log_ratio_error = exponent
-            * if local.log_ratio.abs() < 0.5 {
-                local.log_ratio.abs()
-            } else {
-                1.0
-            };
+    /// The integrand multiplies the error of log r ([`Sizes::at`]) by its sensitivity d log|integrand|/d log r; two units more than the six
+    /// that log r has are for the distance of other outputs from the centre. The sum over the nodes adds a few units more.
+    fn rounding(&mut self, address: Address) -> f64 {
+        let Sizes {
+            log_ratio,
+            log_ratio_error,
+            log_noise,
+            log_mixture,
+        } = self.moments.sizes(address);
+        let power = self.exponent.abs();
         let sensitivity = match self.integrand {
-            Integrand::Excess => excess_sensitivity(local.log_ratio, self.exponent),
-            Integrand::Power => self.exponent.abs(),
+            // F'/F is at most |p| + 1 + 2/|u|, also where F has lost its digits.
+            Integrand::Excess => {
+                excess_sensitivity(log_ratio, self.exponent).min(power + 1.0 + 2.0 / log_ratio.abs())
+            }
+            Integrand::Power => power,
         };
         // Where r is large the mixture's own density takes the place of r·N(0, σ²): one r less.
-        let size = if local.log_ratio > 1.0 {
-            let (_, log_density) = pair.log_ratio_and_density(x);
-            (sensitivity - 1.0).abs() * log_ratio_error + log_density.abs()
+        let size = if log_ratio > 1.0 {
+            (sensitivity - 1.0).abs() * log_ratio_error + log_mixture.abs()
         } else {
-            sensitivity * log_ratio_error + 0.5 * (x / sigma).powi(2)
+            sensitivity * log_ratio_error - log_noise
         };
         f64::EPSILON * (64.0 + 8.0 * size)
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::step::GroupLaw;
-
-    fn moments(group_size: u64, sample_rate: f64, noise_multiplier: f64) -> Moments {
-        let law = GroupLaw::binomial(group_size, sample_rate).unwrap();
-        Moments::new(MixturePair::new(&law, noise_multiplier).unwrap())
-    }
-
-    /// E[r²] = Σ_ij w_i w_j e^{s_i s_j/σ²}, minus 1.
-    fn second_moment_excess(group_size: u64, sample_rate: f64, noise_multiplier: f64) -> f64 {
-        let law = GroupLaw::binomial(group_size, sample_rate).unwrap();
-        let mut sum = 0.0;
-        for (a, s) in law.log_weights().iter().zip(law.shifts()) {
-            for (b, t) in law.log_weights().iter().zip(law.shifts()) {
-                let exponent = s * t / (noise_multiplier * noise_multiplier);
-                sum += -(a + b + exponent).exp() * (-exponent).exp_m1();
-            }
-        }
-        sum
-    }
-
-    #[test]
-    fn second_moments_agree_with_their_closed_form() {
-        for (k, q, sigma) in [
-            (1, 0.01, 1.0),
-            (16, 0.03, 15.0),
-            (4, 0.05, 2.0),
-            (64, 0.001, 3.0),
-            (1, 1e-6, 100.0),
-            (1, 1e-4, 1e4),
-            (10, 0.5, 1.0),
-            (256, 0.01, 5.0),
-        ] {
-            let exact = second_moment_excess(k, q, sigma);
-            let integral = moments(k, q, sigma).integrate(2.0, Integrand::Excess, 1e-13);
-            let value = integral.log_value.exp();
-            let allowed = 1e-12 * integral.log_value.max(1.0);
-            assert!(
-                (value / exact - 1.0).abs() <= allowed && integral.relative_error < 10.0 * allowed,
-                "{k} {q} {sigma}: {value} {exact} {integral:?}"
-            );
-        }
-    }
-
-    #[test]
-    fn a_tiny_rate_keeps_its_digits() {
-        // E[r²] − 1 = q²(e^{1/σ²} − 1) for one record.
-        let LogMoment { value, upper } = moments(1, 1e-60, 1.0).log_power_moment(2.0);
-        let exact = 1e-120 * 1f64.exp_m1();
-        assert!((value / exact - 1.0).abs() < 1e-12 && upper >= exact);
-    }
-
-    #[test]
-    fn the_first_moment_of_the_power_is_one() {
-        // E[r] = 1, and E[r^0] = 1.
-        let mut moments = moments(16, 0.01, 1.0);
-        for exponent in [1.0, 0.0] {
-            let integral = moments.integrate(exponent, Integrand::Power, 1e-14);
-            assert!(integral.log_value.abs() < 1e-12, "{integral:?}");
-        }
-    }
-
-    #[test]
-    fn extreme_corners_end_and_stay_certified() {
-        for (k, q, sigma) in [
-            (10_000, 0.5, 0.05),
-            (10_000, 1e-4, 1.0),
-            (10_000, 0.5, 1e4),
-            (1, 1e-300, 1.0),
-            (3, 0.2, 0.05),
-        ] {
-            for exponent in [10_000.0, 1.0001, -9999.0, -1e-4, 64.0] {
-                let mut moments = moments(k, q, sigma);
-                let LogMoment { value, upper } = moments.log_power_moment(exponent);
-                assert!(
-                    value >= 0.0 && upper >= value && upper.is_finite(),
-                    "{k} {q} {sigma} {exponent}"
-                );
-                assert!(
-                    upper <= value * (1.0 + 1e-10) + 1e-300,
-                    "{k} {q} {sigma} {exponent}: {value} {upper}"
-                );
-            }
-        }
-    }
-
-    #[test]
-    fn example_of_log_power_moment() {
-        use crate::loss::MixturePair;
-        use crate::loss::moment::Moments;
-        use crate::step::GroupLaw;
-        let mut moments = Moments::new(MixturePair::new(&GroupLaw::binomial(1, 0.01).unwrap(), 1.0).unwrap());
-        let LogMoment { value, upper } = moments.log_power_moment(2.0);
-        // E[r²] = 1 + q²(e^{1/σ²} − 1)
-        assert!((value / (1e-4 * 1f64.exp_m1()).ln_1p() - 1.0).abs() < 1e-12 && upper >= value);
-    }
-
-    /// What a search found with errors of its own: the truth may be off by all of them at once, and by rounding.
-    #[test]
-    fn errors_of_a_search_add_up() {
-        let mut moments = moments(1, 0.1, 1.0);
-        let mut power = Power {
-            moments: &mut moments,
-            exponent: 2.0,
-            integrand: Integrand::Power,
-        };
-        let rounding = power.rounding(0.0);
-        let found = Found {
-            log_total: 3f64.ln(),
-            log_error: 0.03f64.ln(),
-            log_left_out: 0.06f64.ln(),
-            accepted: Vec::new(),
-            left_out: Vec::new(),
-        };
-        let integral = power.integral(&found);
-        let truth = 3.0 + 0.03 + 0.06 + 3.0 * rounding;
-        assert!((integral.log_upper() - truth.ln()).abs() < 5e-16, "{integral:?}");
-        assert!((integral.left_out - 0.02).abs() < 1e-15, "{integral:?}");
-    }
-
-    /// Log ratios that are off by six units in the last place of their largest exponent at every output, and log densities by as much of
-    /// themselves (all times a million, so that it is seen): the integral is off by nearly all that is said. The bound has two more for
-    /// that the exponents are those of one place of the panel with most of the integral, and not of its peak.
-    #[test]
-    fn the_rounding_of_log_ratios_is_bounded_and_attained() {
-        const LARGER: f64 = 1e6;
-        let unit = 6.0 * f64::EPSILON * LARGER;
-        for (rate, exponent) in [(0.1, 20.0), (0.5, 12.0), (1e-3, 30.0)] {
-            for integrand in [Integrand::Excess, Integrand::Power] {
-                let mut moments = moments(1, rate, 1.0);
-                let found = moments.integrate(exponent, integrand, 1e-16);
-                // All that counts has a ratio far above 1, where its power outweighs the other terms.
-                let (mut exact, mut wrong) = (0.0, 0.0);
-                for i in 0..4000 {
-                    let x = exponent - 20.0 + 0.01 * f64::from(i);
-                    let (log_ratio, log_density) = moments.pair().log_ratio_and_density(x);
-                    if log_ratio < 1.0 {
-                        continue;
-                    }
-                    let largest_exponent = 1.0 + x.abs() + 0.5 + log_ratio;
-                    let off = unit * ((exponent - 1.0) * largest_exponent + log_density.abs());
-                    let value = ((exponent - 1.0) * log_ratio + log_density - found.log_value).exp();
-                    exact += value;
-                    wrong += value * off.exp();
-                }
-                let off = (wrong / exact - 1.0) / LARGER;
-                let bound = found.relative_error;
-                assert!(
-                    off <= bound && 1.8 * off > bound,
-                    "{rate} {exponent}: {off:e} {bound:e}"
-                );
-            }
-        }
-    }
-
-    /// Searches that may leave out much of the integral, for which a panel's part is bounded by its largest value.
-    #[test]
-    fn what_is_left_out_is_bounded_and_the_bound_is_used() {
-        let mut closest = 0.0f64;
-        // E[r²] − 1 in closed form; and E[r] = 1 for a mixture of so many normal laws that panels are short.
-        for (k, q, sigma, power) in [
-            (1, 0.01, 1.0, 2.0),
-            (4, 0.05, 2.0, 2.0),
-            (30, 0.5, 1.0, 1.0),
-            (60, 0.3, 1.0, 1.0),
-        ] {
-            let (exact, integrand) = if power == 1.0 {
-                (1.0, Integrand::Power)
-            } else {
-                (second_moment_excess(k, q, sigma), Integrand::Excess)
-            };
-            for i in 0..60 {
-                let tolerance = 0.7f64.powi(i - 8);
-                let found = moments(k, q, sigma).integrate(power, integrand, tolerance);
-                let missing = exact / found.log_value.exp() - 1.0;
-                assert!(
-                    missing <= found.relative_error && missing > -1e-12,
-                    "{k} {q} {tolerance}: {missing} {found:?}"
-                );
-                if found.left_out > 1e-9 {
-                    closest = closest.max(missing / found.left_out);
-                }
-            }
-        }
-        assert!(closest > 0.5, "{closest}");
-    }
-}
+mod tests;

@@ -18,8 +18,8 @@ pub(crate) struct Nodes {
     pub log_moment: Approx,
     /// Bound on quadrature and truncation errors of E_P[e^{zℓ}]/E_P[e^{cℓ}] up to the certified Im z.
     pub error: f64,
-    /// Bound on the part of E_P[e^{cℓ}] that the nodes lack beyond `error`, over it: that of outputs whose losses are next to 0, for
-    /// which E_P[e^{zℓ}] lacks the same mass at every Im z.
+    /// Bound on μ/E_P[e^{cℓ}], where μ is P's mass at losses next to 0 that no node has: every E_P[e^{zℓ}] lacks it. `error` does not
+    /// include it.
     pub missing: f64,
     /// Mean and variance of the tilted loss.
     pub mean: f64,

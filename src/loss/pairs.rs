@@ -34,7 +34,7 @@ pub enum StepOutcome {
         /// The loss of the conditional laws; none if they are equal.
         loss: Option<StepLoss>,
     },
-    /// The output reveals whether a member was in the batch, as the noise is too small to hide it. With probability
+    /// The output reveals whether a member that is added or removed was in the batch, as the noise is too small to hide it. With probability
     /// e^`log_unseen` no member is.
     RevealsMembership {
         /// log w_0.

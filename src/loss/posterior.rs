@@ -4,8 +4,9 @@
 use crate::loss::MixturePair;
 use crate::loss::mixture_pair::{NEGLIGIBLE_TERM, Window};
 
-/// After this many terms a product of ratios starts again from an exponential, which bounds its rounding error:
-/// n factors of a factor of n roundings, 16²/2 units in the last place.
+/// After this many terms a product of ratios starts again from exponentials, which bounds its rounding error: besides that of the term with
+/// which it starts, n times that of the first ratio, whose exponent is the distance from a crossing, and n²/2 units in the last place for n
+/// factors of n roundings.
 const ANCHOR: usize = 16;
 
 /// Terms w_j N(s_j)/N(0) at one point, divided by their sum: the posterior law of the shift given the output.
@@ -76,12 +77,17 @@ impl Posterior {
 fn fill_by_ratios((pair, bends): (&MixturePair, &[f64]), x: f64, terms: &mut Vec<f64>) -> Window {
     let mode = pair.mode(x);
     let largest = pair.term(mode, x);
-    outwards(mode, |n| pair.term(mode - n, x), |n| bends[mode - n], terms);
+    // log of the term after atom j over that of atom j.
+    let scale = (pair.shifts[1] - pair.shifts[0]) / (pair.noise_multiplier * pair.noise_multiplier);
+    let rise = |j: usize| scale * (x - pair.crossings[j]);
+    let below = (|n: usize| pair.term(mode - n, x), |n: usize| -rise(mode - n));
+    outwards(mode, below, |n| bends[mode - n], terms);
     let start = mode - terms.len();
     terms.reverse();
     terms.push(1.0);
     let above = pair.shifts.len() - 1 - mode;
-    outwards(above, |n| pair.term(mode + n, x), |n| bends[mode + n - 2], terms);
+    let beyond = (|n: usize| pair.term(mode + n, x), |n: usize| rise(mode + n - 1));
+    outwards(above, beyond, |n| bends[mode + n - 2], terms);
     Window {
         start,
         end: start + terms.len(),
@@ -91,20 +97,25 @@ fn fill_by_ratios((pair, bends): (&MixturePair, &[f64]), x: f64, terms: &mut Vec
 }
 
 /// The terms on one side of the mode, over the largest one, until they are negligible: `count` of them at most, of which number n has the
-/// logarithm `log_term(n)`, and a ratio to the one before that is `bend(n)` times the last such ratio.
+/// logarithm `log_term(n)`, and a ratio to the one before that has the logarithm `log_ratio(n)` and is `bend(n)` times the last such ratio.
 ///
 /// Products start again from exponentials every [`ANCHOR`] terms.
 #[inline(always)]
-fn outwards(count: usize, log_term: impl Fn(usize) -> f64, bend: impl Fn(usize) -> f64, terms: &mut Vec<f64>) {
+fn outwards(
+    count: usize,
+    (log_term, log_ratio): (impl Fn(usize) -> f64, impl Fn(usize) -> f64),
+    bend: impl Fn(usize) -> f64,
+    terms: &mut Vec<f64>,
+) {
     let largest = log_term(0);
     let mut first = 1;
     while first <= count {
-        let log_first = log_term(first);
-        let mut term = (log_first - largest).exp();
-        let mut ratio = if first == 1 {
-            term
+        // A difference of the logarithms of two terms would have the rounding of both.
+        let mut ratio = log_ratio(first).exp();
+        let mut term = if first == 1 {
+            ratio
         } else {
-            (log_first - log_term(first - 1)).exp()
+            (log_term(first) - largest).exp()
         };
         let mut block = [0.0; ANCHOR];
         let most = ANCHOR.min(count + 1 - first);
@@ -144,6 +155,28 @@ mod tests {
                 // The exponents are of order 1000: so many roundings more in the direct form.
                 assert!((term / direct - 1.0).abs() < 1e-11, "{x} {i}: {term} {direct}");
             }
+        }
+    }
+
+    /// Exponents are of order 2500 here, with roundings of 5e-13, but ratios of neighbouring terms are next to 1: over a block, the terms have the
+    /// ratio Π (N − i)/(i + 1)·e^{(x − i − 1/2)/σ²} to a few roundings of the logarithms of weights, which are of order 20.
+    #[test]
+    fn ratios_of_terms_do_not_round_like_exponents() {
+        let (count, x, sigma) = (10_000.0, 5000.0, 100.0);
+        let pair = MixturePair::new(&GroupLaw::binomial(10_000, 0.5).unwrap(), sigma).unwrap();
+        let mut posterior = Posterior::default();
+        posterior.at(&pair, x);
+        let mode = pair.mode(x);
+        for block in 1..12 {
+            let first = mode + 1 + block * ANCHOR;
+            let terms = [first, first + ANCHOR - 1].map(|atom| posterior.terms[atom - posterior.start]);
+            let exponent = |atom: usize| {
+                let shift = pair.shifts[atom];
+                ((count - shift) / (shift + 1.0)).ln() + (x - shift - 0.5) / (sigma * sigma)
+            };
+            let exact: f64 = (first..first + ANCHOR - 1).map(exponent).sum();
+            let off = (terms[1] / terms[0]).ln() - exact;
+            assert!(off.abs() < 2e-13, "{block}: {off:e}");
         }
     }
 }

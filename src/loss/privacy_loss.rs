@@ -71,7 +71,7 @@ pub trait PrivacyLoss: Debug + Send + Sync {
         true
     }
 
-    /// Whether the law may be inverted as it is where it cannot be without the outputs that a truncation leaves out.
+    /// Whether inversion should also be tried without a truncation, if it fails with one.
     fn is_better_whole(&self) -> bool {
         false
     }
@@ -150,8 +150,8 @@ pub trait PrivacyLoss: Debug + Send + Sync {
         None
     }
 
-    /// The losses around the common one, as a law of mass below 1, without outputs more than `reach` widths of a gate above it: they have
-    /// a probability of at most Φ(−`reach`), and moments of high orders would consist of them.
+    /// The losses below the gate, as a law of mass below 1. Outputs more than `reach` widths of the gate above the gate are cut off: the
+    /// gate lets them pass with a probability of at most Φ(−`reach`), but they would dominate high moments.
     fn near_part(&self, _separation: Separation, _reach: f64) -> Option<StepLoss> {
         None
     }

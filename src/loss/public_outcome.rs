@@ -30,6 +30,17 @@ use std::sync::OnceLock;
 /// Room for the rounding of a sum of a few probabilities.
 const SUM_ROUNDING: f64 = 1e-14;
 
+/// Room for the rounding of the logarithm of a product or a sum from those of its parts, however far these cancel; 0 where a part is 0 or
+/// without bound.
+fn rounding(log_weight: f64, log: f64) -> f64 {
+    let size = log_weight.abs() + log.abs();
+    if size.is_finite() {
+        f64::EPSILON * (EXP_ROUNDING + 2.0 * size)
+    } else {
+        0.0
+    }
+}
+
 /// A loss that is the i-th of several with probability w_i.
 #[derive(Debug)]
 pub(crate) struct PublicOutcomeLoss {
@@ -154,11 +165,11 @@ impl PrivacyLoss for PublicOutcomeLoss {
         let known = self.moments(c, log_tolerance).log_moment.upper();
         let mut sum = LogSum::default();
         for (log_weight, part) in &mut self.parts {
-            sum.add(*log_weight + part.log_moment_above(c, log_tolerance));
+            let log_moment = part.log_moment_above(c, log_tolerance);
+            sum.add(*log_weight + log_moment + rounding(*log_weight, log_moment));
         }
         let log = sum.ln();
-        let rounding = f64::EPSILON * (EXP_ROUNDING + 4.0 * log.abs()) + SUM_ROUNDING;
-        (log + rounding).min(known)
+        (log + SUM_ROUNDING + rounding(log, 0.0)).min(known)
     }
 
     fn has_jumps(&self) -> bool {
@@ -226,12 +237,15 @@ impl PrivacyLoss for PublicOutcomeLoss {
         let mut sum = Enclosure::ZERO; // contradicted if one of its parts is
         for (log_weight, loss) in &self.parts {
             let part = loss.one_step(epsilon, width, effort);
-            let rounding = f64::EPSILON * (EXP_ROUNDING + 2.0 * log_weight.abs());
-            lower.add(part.log_lower + log_weight - rounding);
-            upper.add(part.log_upper + log_weight + rounding);
+            lower.add(part.log_lower + log_weight - rounding(*log_weight, part.log_lower));
+            upper.add(part.log_upper + log_weight + rounding(*log_weight, part.log_upper));
             sum = sum.max(part);
         }
-        sum.with_logs(lower.ln() - SUM_ROUNDING, upper.ln() + SUM_ROUNDING)
+        let (lower, upper) = (lower.ln(), upper.ln());
+        sum.with_logs(
+            lower - SUM_ROUNDING - rounding(lower, 0.0),
+            upper + SUM_ROUNDING + rounding(upper, 0.0),
+        )
     }
 
     /// Every part may lose the same probability, in terms of the whole: rare parts lose more of their own tail, and a part that is rarer
@@ -277,9 +291,11 @@ impl PrivacyLoss for PublicOutcomeLoss {
     fn log_mass_above(&self, level: f64) -> f64 {
         let mut mass = LogSum::default();
         for (log_weight, loss) in &self.parts {
-            mass.add(log_weight + loss.log_mass_above(level));
+            let log_mass = loss.log_mass_above(level);
+            mass.add(log_weight + log_mass + rounding(*log_weight, log_mass));
         }
-        (mass.ln() + SUM_ROUNDING).min(0.0)
+        let log = mass.ln();
+        (log + SUM_ROUNDING + rounding(log, 0.0)).min(0.0)
     }
 
     /// A pair that dominates every part dominates their mixture.

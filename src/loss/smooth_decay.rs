@@ -328,7 +328,7 @@ impl SmoothLoss {
                 change += (log_weight + length.ln()).exp();
             }
         }
-        (change + nodes.error + nodes.missing + 1.1 * nodes.weight_rounding.0.min(1e-6)).ln_1p()
+        (change + nodes.error + nodes.missing + 1.1 * nodes.weight_rounding.0).ln_1p()
     }
 }
 

@@ -13,6 +13,7 @@ use crate::loss::smooth::SmoothLoss;
 use crate::loss::smooth_panel::{COMPLETED, LEAST_CHANGE, PanelPoints, PiecePanel};
 use crate::loss::smooth_piece::{Piece, Point};
 use crate::special::adaptive::{self, Address, Integrand, RuleBounds, Tolerance};
+use crate::special::compensated_sum::CompensatedSum;
 use crate::special::gauss_legendre::{GaussLegendre, NODES};
 use crate::special::log_space::log_add;
 
@@ -203,12 +204,12 @@ struct TiltedLaw {
     log_total: f64,
     /// Weight of each piece.
     piece_weights: Vec<f64>,
-    /// E[e^{cℓ} − 1] with its rounding error.
-    excess: Approx,
+    /// E[e^{cℓ} − 1], and the rounding error of its terms.
+    excess: (CompensatedSum, f64),
     /// Sum of the weights.
     sum: f64,
-    /// P-mass of all nodes with its rounding error.
-    mass: Approx,
+    /// P-mass of all nodes, and the rounding error of its terms.
+    mass: (CompensatedSum, f64),
 }
 
 impl TiltedLaw {
@@ -222,9 +223,9 @@ impl TiltedLaw {
             },
             log_total,
             piece_weights: vec![0.0; pieces],
-            excess: Approx::default(),
+            excess: (CompensatedSum::default(), 0.0),
             sum: 0.0,
-            mass: Approx::default(),
+            mass: (CompensatedSum::default(), 0.0),
         }
     }
 
@@ -246,8 +247,10 @@ impl TiltedLaw {
     fn add_node(&mut self, (piece, output): (usize, f64), point: &Point, weight: f64, (mass, change): (f64, f64)) {
         let nodes = &mut self.nodes;
         let weight_rounding = ROUNDINGS * (4.0 + point.log_density.abs());
-        self.mass += Approx::new(mass, mass * weight_rounding);
-        self.excess += Approx::new(change, change.abs() * weight_rounding);
+        self.mass.0.add(mass);
+        self.mass.1 += mass * weight_rounding;
+        self.excess.0.add(change);
+        self.excess.1 += change.abs() * weight_rounding;
         if weight < NEGLIGIBLE_WEIGHT {
             return;
         }
@@ -293,7 +296,7 @@ impl TiltedLaw {
     /// What the search bounds there is P·(e^{zℓ} − 1). So E[e^{zℓ}] = P + E[e^{zℓ} − 1] is P + Σ p_i (e^{zℓ_i} − 1), with P the whole
     /// mass and p_i that of a node, up to the certified error: the moment of the nodes and of P − Σ p_i at loss 0.
     fn complete(&mut self, removed: Approx) {
-        let excess = self.excess - removed;
+        let excess = Approx::new(self.excess.0.value(), self.excess.1) - removed;
         let log_moment = excess.value.ln_1p();
         let scale = (self.log_total - log_moment).exp();
         let nodes = &mut self.nodes;
@@ -323,11 +326,16 @@ impl TiltedLaw {
         nodes.missing = if has_gates {
             0.0 // the bounds are on P·e^{zℓ} itself
         } else {
-            let lacking = Approx::exact(1.0 - atom) - removed - self.mass;
+            let lacking = Approx::exact(1.0 - atom) - removed - Approx::new(self.mass.0.value(), self.mass.1);
             let by_mass = (lacking.value.abs() + lacking.error) * (-self.log_total).exp();
             by_mass.min(nodes.error / LEAST_CHANGE)
         };
-        let rounding = nodes.missing + nodes.weight_rounding.0 + ROUNDINGS * (1.0 + self.log_total.abs());
+        // The sum over the panels rounds with each of them, and with each new scale.
+        let panels = 1.0 + (nodes.losses.len() / NODES) as f64;
+        let rounding = nodes.missing
+            + nodes.weight_rounding.0
+            + ROUNDINGS * (1.0 + self.log_total.abs())
+            + f64::EPSILON * panels;
         let error = 1.1 * (nodes.error + rounding) + nodes.c.abs() * nodes.loss_rounding;
         nodes.log_moment = Approx::new(self.log_total, error);
     }

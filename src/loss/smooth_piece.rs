@@ -29,7 +29,7 @@ pub(crate) struct Piece {
     /// Outputs of the piece: the loss is that of other pieces elsewhere.
     pub(crate) start: f64,
     pub(crate) end: f64,
-    /// P and Q may be split by a coin: then this piece is one side of it.
+    /// If set, the densities of P and Q are multiplied by the probability of this gate at x.
     pub(crate) gate: Option<Gate>,
 }
 

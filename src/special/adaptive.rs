@@ -49,8 +49,8 @@ impl Address {
 pub(crate) struct RuleBounds {
     /// log of a bound on the error of the rule.
     pub(crate) log_error: f64,
-    /// log of the largest integral that makes evaluation worthwhile: where even that would not make the error small, the panel is
-    /// halved at once.
+    /// log of an upper bound on the integral over the panel. Where the error would be too large even in relation to this, the panel is halved
+    /// without evaluating the integrand.
     pub(crate) log_most: f64,
 }
 
@@ -210,11 +210,13 @@ impl<I: Integrand> Search<'_, I> {
     fn accept(&mut self, address: Address, log_total: f64, log_tolerance: f64) -> bool {
         let log_tolerance = log_tolerance + self.integrand.log_slack(log_total);
         let RuleBounds { log_error, log_most } = self.integrand.rule_bounds(address);
-        if log_error > log_tolerance + log_total.max(log_most) {
+        // A bound that is not a number says nothing.
+        let is_within = |log: f64| log_error <= log_tolerance + log_total.max(log);
+        if !is_within(log_most) {
             return false;
         }
         let log_integral = self.integrand.log_integral(address);
-        if log_error > log_tolerance + log_total.max(log_integral) {
+        if !is_within(log_integral) {
             return false;
         }
         self.total.add(log_integral);
@@ -296,6 +298,33 @@ mod tests {
                 );
             }
         }
+    }
+
+    /// A function of which nothing is known has no accepted panels: none of its bounds is a number.
+    #[test]
+    fn bounds_that_are_not_numbers_accept_nothing() {
+        struct Unknown;
+        impl Integrand for Unknown {
+            fn log_upper(&mut self, _: Address) -> f64 {
+                0.0
+            }
+            fn rule_bounds(&mut self, _: Address) -> RuleBounds {
+                RuleBounds {
+                    log_error: f64::NAN,
+                    log_most: 0.0,
+                }
+            }
+            fn log_integral(&mut self, _: Address) -> f64 {
+                0.0
+            }
+        }
+        let tolerance = Tolerance {
+            log_panel: -30.0,
+            log_rest: -30.0,
+            max_panels: 100,
+        };
+        let found = integrate(&mut Unknown, &[ROOT], f64::NEG_INFINITY, &tolerance);
+        assert!(found.accepted.is_empty() && !found.left_out.is_empty());
     }
 
     /// Where the search has to end early, the bound on what is left is attained within the width of a panel.

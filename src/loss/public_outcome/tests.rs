@@ -384,3 +384,15 @@ fn near_and_far_parts_have_the_probabilities_of_their_parts() {
     let expected = mass(loss.near_part(high, f64::INFINITY)) - mass(loss.near_part(low, f64::INFINITY));
     assert!((mass(between) - expected).abs() < 1e-9);
 }
+
+/// log δ of N(1, 1) against N(0, 1) is −4714.6 at ε = 97.5, and its last place is 9e-13: bounds of a step that is this pair half of the time lie
+/// outside the rounded ones.
+#[test]
+fn the_rounding_of_far_tails_counts() {
+    let half = 0.5f64.ln();
+    let still = StepLoss::gaussians(vec![0.0], vec![0.0]);
+    let loss = StepLoss::public_outcome(vec![(half, StepLoss::shift(1.0)), (half, still)]);
+    let found = loss.one_step(97.5, 1e-10, &mut Effort::default());
+    let part = StepLoss::shift(1.0).one_step(97.5, 1e-10, &mut Effort::default());
+    assert!(found.log_lower < part.log_lower + half && found.log_upper > part.log_upper + half);
+}

@@ -144,8 +144,9 @@ impl PrivacyLoss for Schedule {
     fn widest_distance(&self) -> Option<f64> {
         let of = |kind: &Kind| kind.steps * (self.pair.records as f64 / kind.noise_multiplier).powi(2);
         let sum: f64 = self.kinds.iter().map(of).sum();
-        // The sum is rounded like that of the largest losses, and its root has half of its relative error.
-        Some(sum.sqrt() * (1.0 + 0.25 * f64::EPSILON * (self.kinds.len() + 8) as f64))
+        // In units of 2⁻⁵³ each sum is rounded by 1 and each term by 4; the root has half of the relative error of the sum, and it, the
+        // factor and their product round by 1 each.
+        Some(sum.sqrt() * (1.0 + 0.25 * f64::EPSILON * (self.kinds.len() + 10) as f64))
     }
 }
 

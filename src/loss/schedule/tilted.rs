@@ -74,14 +74,24 @@ impl<'a> TiltedSchedule<'a> {
                 steps, nodes, lowest, ..
             } = cell;
             add(nodes);
+            let mut lowest = lowest.tilted(c, tolerance - steps.max(1.0).ln());
+            if is_large {
+                lowest.forget_panels();
+            }
             tilted.cells.push(TiltedCell {
                 steps: *steps,
                 errors,
                 fraction,
-                lowest: lowest.tilted(c, tolerance - steps.max(1.0).ln()),
+                lowest,
             });
         }
         tilted
+    }
+
+    /// The losses at all nodes, and the lowest ones of the cells, which only bound the decay.
+    fn losses(&mut self) -> impl Iterator<Item = &mut Box<dyn TiltedLoss + 'a>> {
+        let lowest = self.cells.iter_mut().map(|cell| &mut cell.lowest);
+        self.nodes.iter_mut().map(|node| &mut node.loss).chain(lowest)
     }
 
     fn interpolation_error(&self, y: f64) -> f64 {
@@ -160,11 +170,11 @@ impl TiltedLoss for TiltedSchedule<'_> {
     fn certify(&mut self, reach: f64) {
         self.reach = reach;
         let is_large = self.nodes.len() > KEEPING_PANELS;
-        for node in &mut self.nodes {
+        for loss in self.losses() {
             checkpoint();
-            node.loss.certify(reach);
+            loss.certify(reach);
             if is_large {
-                node.loss.forget_panels();
+                loss.forget_panels();
             }
         }
     }
@@ -208,15 +218,14 @@ impl TiltedLoss for TiltedSchedule<'_> {
     }
 
     fn forget_panels(&mut self) {
-        for node in &mut self.nodes {
-            node.loss.forget_panels();
-        }
+        self.losses().for_each(|loss| loss.forget_panels());
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::loss::schedule::kind::Kind;
 
     fn product(first: Complex64, error: f64, rounding: f64) -> LogProduct {
         let mut product = LogProduct::default();
@@ -249,6 +258,58 @@ mod tests {
         let found = product(first, 0.0, 0.0).change(ERROR, 2);
         let size = (1.0 + found.value).norm();
         assert!(found.error >= ERROR * size && found.error < 1.01 * ERROR * size);
+    }
+
+    /// A loss whose decay says how far it is certified.
+    struct Certified(f64);
+
+    impl TiltedLoss for Certified {
+        fn moments(&self) -> TiltedMoments {
+            TiltedMoments {
+                log_moment: Approx::exact(0.0),
+                mean: 0.0,
+                variance: 0.0,
+            }
+        }
+
+        fn size(&self) -> usize {
+            1
+        }
+
+        fn certify(&mut self, reach: f64) {
+            self.0 = reach;
+        }
+
+        fn log_decay(&mut self, _: f64) -> f64 {
+            -self.0
+        }
+
+        fn changes(&self, _: f64, _: usize) -> Vec<Approx<Complex64>> {
+            Vec::new()
+        }
+    }
+
+    /// The losses that bound the decay of a cell are certified with those at its nodes.
+    #[test]
+    fn the_lowest_losses_of_cells_are_certified() {
+        let pair = Pair {
+            records: 1,
+            adds: false,
+        };
+        let kind = |i: u32| Kind {
+            noise_multiplier: 1.5 * 2f64.powf(f64::from(i) / 600.0),
+            sample_rate: 0.02,
+            steps: 1.0,
+        };
+        let kinds: Vec<Kind> = (0..600).map(kind).collect();
+        let mut level = Level::new(pair, &kinds, 0).unwrap();
+        let mut tilted = TiltedSchedule::new(Some(&mut level), pair, 1.5, -30.0);
+        assert!(!tilted.cells.is_empty());
+        for cell in &mut tilted.cells {
+            cell.lowest = Box::new(Certified(0.0));
+        }
+        tilted.certify(8.0);
+        assert!(tilted.cells.iter_mut().all(|cell| cell.lowest.log_decay(8.0) == -8.0));
     }
 
     #[test]
