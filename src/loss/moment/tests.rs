@@ -118,7 +118,7 @@ fn excesses_below_the_range_of_numbers_have_an_upper_bound_that_is_not_zero() {
     for rate in [1e-170, 1e-300] {
         let LogMoment { value, upper } = moments(1, rate, 1.0).log_power_moment(2.0);
         assert!(
-            value <= upper && upper >= f64::MIN_POSITIVE && upper < 1e-300,
+            value <= upper && (f64::MIN_POSITIVE..1e-300).contains(&upper),
             "{rate} {upper:e}"
         );
     }
