@@ -1,7 +1,7 @@
 //! Bounds on the loss of an epoch with so little noise that likelihood ratios have too wide a range for a lattice.
 
 use super::extremes::Extremes;
-use super::loss::Unknown;
+use super::unknown::Unknown;
 use crate::error::Result;
 use crate::interval::Enclosure;
 use crate::loss::StepLoss;

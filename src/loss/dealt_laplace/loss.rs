@@ -6,6 +6,7 @@ use super::extremes::Extremes;
 use super::little_noise::LittleNoise;
 use super::sum::REACH;
 use super::threshold::{End, Threshold};
+use super::unknown::Unknown;
 use super::weighted::{Cells, Tilt, atoms};
 use crate::approx::Approx;
 use crate::error::{Error, Result, require};
@@ -16,7 +17,6 @@ use crate::loss::max_loss::MaxLoss;
 use crate::loss::pairs::{REVEALING_SCALE, StepOutcome};
 use crate::loss::privacy_loss::{Effort, PrivacyLoss, TiltedLoss, TiltedMoments};
 use crate::step::{Direction, Group, Mechanism, Sampling, Step};
-use realfft::num_complex::Complex64;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -257,31 +257,6 @@ impl PrivacyLoss for DealtLaplace {
 
     fn log_mass_of_max_loss(&self) -> f64 {
         self.extremes.log_mass_of_max_loss()
-    }
-}
-
-/// A loss of which only moments are known: of dealt batches, its law is on a fine lattice, whose characteristic function comes back to 1.
-pub(super) struct Unknown(pub(super) TiltedMoments);
-
-impl TiltedLoss for Unknown {
-    fn moments(&self) -> TiltedMoments {
-        self.0
-    }
-
-    fn size(&self) -> usize {
-        1
-    }
-
-    fn quadrature_error(&self) -> f64 {
-        2.0
-    }
-
-    fn log_decay(&mut self, _: f64) -> f64 {
-        0.0
-    }
-
-    fn changes(&self, _: f64, last: usize) -> Vec<Approx<Complex64>> {
-        vec![Approx::new(Complex64::default(), 2.0); last + 1]
     }
 }
 

@@ -12,6 +12,7 @@
 //! | [`batch`] | the law of Y', and γ |
 //! | [`sum`] | the law of the sum of all places |
 //! | [`epoch`] | E_Q[(W' − k)₊] and E_Q[(k − W')₊] |
+//! | [`unknown`] | a tilted loss of which moments alone are known |
 //! | [`threshold`] | the number k with its error |
 //! | [`extremes`] | the largest loss |
 //! | [`weighted`] | the atoms of the epoch under a tilt, and moments |
@@ -25,6 +26,7 @@ mod little_noise;
 mod loss;
 mod sum;
 mod threshold;
+mod unknown;
 mod weighted;
 
 pub(super) use loss::outcome;
