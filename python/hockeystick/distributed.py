@@ -32,6 +32,7 @@ from hockeystick.accountants._adaptors import (
     check_norms,
     check_orders,
     of_single_batches,
+    quotients_rounded_up,
     record_equal_steps,
     shifts_of,
 )
@@ -118,7 +119,7 @@ def accumulate(
     # All that may be refused comes before the first column is added.
     singles = [of_single_batches(*step) for step in checked]
     parts = [
-        shifts_of(np.minimum(column, bound) / bound, draw)
+        shifts_of(quotients_rounded_up(np.minimum(column, bound), bound), draw)
         for column, (_, draw, _) in zip(columns.T, singles, strict=True)
     ]
     for (shifts, _, rate), (noise, _, count) in zip(parts, singles, strict=True):

@@ -14,7 +14,7 @@ from hockeystick.accountants._group import GroupAccountant
 from hockeystick.accountants._history import AnySegment, Draw, check_draw, check_history, merged
 from hockeystick.accountants._individual.accountant import IndividualAccountant
 from hockeystick.accountants._individual.accounts import of_single_batches, shifts_of
-from hockeystick.accountants._individual.norms import check_norms
+from hockeystick.accountants._individual.norms import check_norms, quotients_rounded_up
 from hockeystick.accountants._individual.recording import record_steps
 from hockeystick.accountants._individual.state import DEFAULT_ORDERS, check_max_grad_norm
 from hockeystick.accountants._interface import Accountant, Optimizer
@@ -49,6 +49,7 @@ __all__ = [
     "merged",
     "noise_of",
     "of_single_batches",
+    "quotients_rounded_up",
     "record",
     "record_accumulated",
     "record_equal_steps",
