@@ -101,12 +101,14 @@ impl Settings {
 pub(crate) const ROUNDING: f64 = 4.0 * f64::EPSILON;
 
 impl Estimate {
-    /// A value that is known but for rounding.
-    pub(crate) fn certain(delta: f64) -> Self {
+    /// δ(ε) of steps without losses, which is known but for rounding: 1 − e^ε below 0, and 0 from there on, at an ε with this absolute
+    /// `error`.
+    pub(crate) fn without_losses(epsilon: f64, error: f64) -> Self {
+        let delta = |epsilon: f64| if epsilon < 0.0 { -epsilon.exp_m1() } else { 0.0 };
         Self {
-            estimate: delta,
-            lower: delta * (1.0 - ROUNDING),
-            upper: (delta * (1.0 + ROUNDING)).min(1.0),
+            estimate: delta(epsilon),
+            lower: delta(epsilon + error) * (1.0 - ROUNDING),
+            upper: (delta(epsilon - error) * (1.0 + ROUNDING)).min(1.0),
         }
     }
 }

@@ -54,7 +54,7 @@ pub struct Simulation {
 #[derive(Debug)]
 enum Noisy {
     /// There are none, or their δ is known.
-    Known(f64),
+    Known(Estimate),
     /// Their losses are drawn.
     Drawn(TiltedRun),
 }
@@ -69,6 +69,7 @@ impl Simulation {
         let mut epsilon = epsilon;
         let mut log_absent = 0.0;
         let mut is_upper_only = false;
+        let mut additions = 0u32;
         let mut noisy: Vec<(Moments, u64)> = Vec::new();
         for segment in segments.iter().filter(|segment| segment.steps > 0) {
             crate::error::require_noise_multiplier(segment.noise_multiplier)?;
@@ -77,6 +78,7 @@ impl Simulation {
             }
             if is_revealing(segment) {
                 is_upper_only |= segment.noise_multiplier > 0.0 && epsilon.abs() > LARGEST_EPSILON;
+                additions += 1;
                 log_absent += segment.steps as f64 * segment.law.log_probability_of_zero();
             } else {
                 let pair = MixturePair::new(&segment.law, segment.noise_multiplier)?;
@@ -85,9 +87,13 @@ impl Simulation {
         }
         // A revealing step shows whether a member was in the batch. Adding: the loss is −log w_0 with certainty.
         // Removing: it is log w_0 with probability w_0, and else +∞.
+        // Both addends, and each part of the second, are rounded.
+        let shifted = f64::from(additions) + 4.0;
+        let error = shifted * f64::EPSILON * (epsilon.abs() - log_absent);
         epsilon += settings.direction.sign() * -log_absent;
         let noisy = if noisy.is_empty() || epsilon.is_infinite() {
-            Noisy::Known(if epsilon < 0.0 { -epsilon.exp_m1() } else { 0.0 })
+            let is_exact = log_absent == 0.0 || epsilon.is_infinite();
+            Noisy::Known(Estimate::without_losses(epsilon, if is_exact { 0.0 } else { error }))
         } else {
             Noisy::Drawn(TiltedRun::new(epsilon, &mut noisy, settings, monitor)?)
         };
@@ -169,7 +175,7 @@ impl Simulation {
         let squares = (0.0..=sum * (1.0 + SUMMATION)).contains(&sum_of_squares);
         require(squares, "sum_of_squares", sum_of_squares, "in [0, sum]")?;
         let noisy = match &self.noisy {
-            Noisy::Known(delta) => Estimate::certain(*delta),
+            Noisy::Known(estimate) => *estimate,
             Noisy::Drawn(run) => {
                 let count = self.settings.samples as f64;
                 let sample = Sample {
@@ -293,6 +299,23 @@ mod tests {
                 (found.lower - lower).abs() < 1e-14 && found.upper >= exact,
                 "{epsilon} {found:?}"
             );
+        }
+    }
+
+    /// ε + log W has few digits where the two nearly cancel: three batches that hold an added record with probability 1 − 10^−6 each.
+    /// δ = 1 − W·e^ε for W = (1 − q)³, q the number nearest to 1 − 10^−6 (mpmath, 60 digits).
+    #[test]
+    fn an_epsilon_that_revealing_steps_nearly_cancel_is_rounded_outwards() {
+        for (epsilon, exact) in [
+            (41.446_531_673_806_525, 2.984_341_998_68e-14),
+            (41.446_531_673_806_504, 5.115_970_205_97e-14),
+            (41.446_531_673_806_476, 7.958_141_149_01e-14),
+        ] {
+            let law = [segment(1.0 - 1e-6, 0.0, 3)];
+            let run = Simulation::new(epsilon, &law, &settings(Direction::Add), &Unwatched).unwrap();
+            let found = run.estimate(0.0, 0.0).unwrap();
+            assert!(found.lower <= exact && exact <= found.upper, "{epsilon} {found:?}");
+            assert!(found.upper - found.lower < 4e-13, "{epsilon} {found:?}");
         }
     }
 

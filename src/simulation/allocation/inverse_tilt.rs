@@ -6,6 +6,7 @@
 use crate::simulation::allocation::epochs::{Epoch, Part};
 use crate::simulation::allocation::mean_law::LaplaceTable;
 use crate::special::log_space::log_sum_exp;
+use crate::stopping::checkpoint;
 use rand::{Rng, RngExt};
 use rand_distr::StandardNormal;
 
@@ -13,8 +14,9 @@ use rand_distr::StandardNormal;
 const UNTILTED: f64 = 0.05;
 /// What may be missing of the mixture below the first node.
 const BELOW: f64 = 0.01;
-/// Tries after which a draw is taken as it is: nodes at which so many are needed have a probability below e^−1000.
-const MOST_TRIES: u32 = 100_000;
+/// How far the probabilities of all nodes of a run, together, may be off for the normal variables that quadratures leave out: a tenth of what
+/// rounding may do to a mean (`ROUNDING` in `estimate.rs`), which therefore counts it.
+const UNCOUNTED: f64 = 1e-10;
 
 /// One law of the mixture.
 #[derive(Debug, Clone, Copy)]
@@ -30,13 +32,77 @@ struct Node {
 #[derive(Debug)]
 pub(crate) struct Mixture {
     nodes: Vec<Node>,
-    batches: f64,
     parts: Vec<Part>,
+    /// The laws of log y at each node, one for each part.
+    outputs: Vec<Output>,
+}
+
+/// The density of N(−v/2, v) times e^{−ςy} at log y = x, over its mass.
+///
+/// With e^x ≥ e^{x₀}(1 + x − x₀) it is at most a multiple of the density of N(−v/2 − av, v), a = ςe^{x₀}, which is drawn, and accepted with the
+/// ratio of the two: for x₀ near the mode that is seldom below a few per cent, also where ς is far above 1/y for nearly all y of the noise.
+#[derive(Debug, Clone, Copy)]
+struct Output {
+    /// ς.
+    scale: f64,
+    /// x₀.
+    tangent: f64,
+    /// a.
+    slope: f64,
+    /// −v/2 − av and √v.
+    mean: f64,
+    deviation: f64,
+}
+
+impl Output {
+    fn new(variance: f64, scale: f64) -> Self {
+        let tangent = -0.5 * variance - depth((scale * variance).ln() - 0.5 * variance);
+        let slope = if scale == 0.0 { 0.0 } else { scale * tangent.exp() };
+        Self {
+            scale,
+            tangent,
+            slope,
+            mean: -0.5 * variance - slope * variance,
+            deviation: variance.sqrt(),
+        }
+    }
+
+    /// Draws log y.
+    fn draw(&self, rng: &mut impl Rng) -> f64 {
+        loop {
+            let normal: f64 = rng.sample(StandardNormal);
+            let log_y = self.deviation * normal + self.mean;
+            if self.scale == 0.0 {
+                return log_y;
+            }
+            let log_ratio = self.slope * (1.0 + log_y - self.tangent) - self.scale * log_y.exp();
+            if rng.random::<f64>() < log_ratio.exp() {
+                return log_y;
+            }
+            checkpoint();
+        }
+    }
+}
+
+/// The root z ≥ 0 of z + log z = `log`, by Newton's method for log z from above.
+fn depth(log: f64) -> f64 {
+    let mut log_z = if log < 1.0 { log } else { log.ln() };
+    for _ in 0..50 {
+        let z = log_z.exp();
+        let step = (z + log_z - log) / (1.0 + z);
+        // Also where the logarithm is −∞, and z is 0.
+        if step.is_nan() || step <= 1e-12 {
+            break;
+        }
+        log_z -= step;
+    }
+    log_z.exp()
 }
 
 impl Mixture {
-    /// The mixture for W₁^−θ in a run of so many epochs, that serves W₁ from `lowest` on.
-    pub(crate) fn new(epoch: &Epoch, theta: f64, epochs: f64, lowest: f64) -> Self {
+    /// The mixture for W₁^−θ in a run of so many epochs, that serves W₁ from `lowest` on; `None` where the probabilities of its nodes are not
+    /// known, as they are those of normal variables beyond the reach of quadratures.
+    pub(crate) fn new(epoch: &Epoch, theta: f64, epochs: f64, lowest: f64) -> Option<Self> {
         let untilted = UNTILTED / epochs;
         // From here on the node at s = 0 is all that is left: W₁^−θ is the probability of that node.
         let highest = untilted.powf(-1.0 / theta);
@@ -46,16 +112,24 @@ impl Mixture {
         // The rule has the relative error |Γ(θ + 2πi/h)|/Γ(θ), about e^{−(2π/h)²/(2θ)}.
         let spacing = (1.2 / theta.sqrt()).min(0.4);
         let count = ((end - start) / spacing).ceil().clamp(1.0, 2000.0) as i32;
-        let mut logs: Vec<(f64, f64, f64)> = (0..=count)
-            .map(|i| {
-                let log_s = start + f64::from(i) * spacing;
-                let log_laplace = epoch.log_laplace(log_s.exp());
-                (log_s.exp(), theta * log_s + log_laplace, log_laplace)
-            })
-            .filter(|(_, log, _)| log.is_finite())
-            .collect();
+        let (mut logs, mut bounds) = (Vec::new(), Vec::new());
+        for i in 0..=count {
+            let log_s = start + f64::from(i) * spacing;
+            let [log_laplace, bound] = epoch.log_laplace(log_s.exp());
+            bounds.push((theta * log_s + bound, log_laplace - bound));
+            if log_laplace.is_finite() {
+                logs.push((log_s.exp(), theta * log_s + log_laplace, log_laplace));
+            }
+        }
         let weights: Vec<f64> = logs.iter().map(|(_, log, _)| *log).collect();
-        let scale = (1.0 - untilted).ln() - log_sum_exp(&weights);
+        let total = log_sum_exp(&weights);
+        // The difference of two logarithms is exactly 0 where what quadratures leave out is below their rounding.
+        let left_out = |&(bound, below): &(f64, f64)| (bound - total).exp() * -f64::exp_m1(below);
+        let uncounted: f64 = bounds.iter().map(left_out).sum();
+        if uncounted.is_nan() || uncounted * epochs > UNCOUNTED {
+            return None;
+        }
+        let scale = (1.0 - untilted).ln() - total;
         for (_, log, _) in &mut logs {
             *log += scale;
         }
@@ -69,11 +143,16 @@ impl Mixture {
                 cumulative,
             }
         });
-        Self {
-            nodes: nodes.collect(),
-            batches: epoch.batches(),
+        let nodes: Vec<Node> = nodes.collect();
+        let laws = |node: &Node| {
+            let scale = node.s / epoch.batches();
+            epoch.parts.iter().map(move |part| Output::new(part.variance, scale))
+        };
+        Some(Self {
+            outputs: nodes.iter().flat_map(laws).collect(),
+            nodes,
             parts: epoch.parts.clone(),
-        }
+        })
     }
 
     /// log r(w).
@@ -127,26 +206,13 @@ impl Mixture {
             .nodes
             .partition_point(|node| node.cumulative <= place)
             .min(self.nodes.len() - 1);
-        let scale = self.nodes[chosen].s / self.batches;
-        for part in &self.parts {
-            let deviation = part.variance.sqrt();
+        let laws = &self.outputs[chosen * self.parts.len()..];
+        for (part, law) in self.parts.iter().zip(laws) {
             for _ in 0..part.count {
-                log_ys.push(one(deviation, scale, rng));
+                log_ys.push(law.draw(rng));
             }
         }
     }
-}
-
-/// log y drawn from the density of N(−v/2, v) times e^{−ςy}.
-fn one(deviation: f64, scale: f64, rng: &mut impl Rng) -> f64 {
-    for _ in 0..MOST_TRIES {
-        let normal: f64 = rng.sample(StandardNormal);
-        let log_y = deviation * normal - 0.5 * deviation * deviation;
-        if scale == 0.0 || rng.random::<f64>() < (-scale * log_y.exp()).exp() {
-            return log_y;
-        }
-    }
-    f64::NEG_INFINITY
 }
 
 /// log of the largest (1 − w)·w^κ over w in [0, 1].
@@ -158,9 +224,10 @@ pub(crate) fn log_peak(kappa: f64) -> f64 {
     }
 }
 
-/// W₁ from which on a mixture serves: below it W₁ lies with a probability of e^−200 at most.
-pub(crate) fn lowest(table: &LaplaceTable) -> f64 {
-    table.lower_quantile(LOG_LOWEST).clamp(1e-12, 0.999)
+/// W₁ from which on a mixture serves: below it W₁ lies with a probability of e^−200 at most. `None` where the table has no such number above 0.
+pub(crate) fn lowest(table: &LaplaceTable) -> Option<f64> {
+    let quantile = table.lower_quantile(LOG_LOWEST);
+    (quantile > 0.0).then_some(quantile.min(0.999))
 }
 
 /// log of the probability that is given up for [`lowest`].
@@ -180,8 +247,8 @@ mod tests {
         let epoch = &run.epochs[0];
         let table = epoch.laplace_table();
         for theta in [0.3, 2.0, 17.0] {
-            let lowest = lowest(&table);
-            let mixture = Mixture::new(epoch, theta, 1.0, lowest);
+            let lowest = lowest(&table).unwrap();
+            let mixture = Mixture::new(epoch, theta, 1.0, lowest).unwrap();
             let floor = mixture.log_floor(theta, 1.0, lowest);
             for i in 0..300 {
                 let w = lowest * 1.05f64.powi(i);
@@ -198,7 +265,8 @@ mod tests {
     fn draws_have_the_density() {
         let run = run(Sampling::RandomAllocation { batches: 5, times: 1 }, 1.0, 1, 5);
         let epoch = &run.epochs[0];
-        let mixture = Mixture::new(epoch, 2.0, 1.0, lowest(&epoch.laplace_table()));
+        let lowest = lowest(&epoch.laplace_table()).unwrap();
+        let mixture = Mixture::new(epoch, 2.0, 1.0, lowest).unwrap();
         let mut rng = Xoshiro256PlusPlus::seed_from_u64(3);
         let (mut sum, mut square, count) = (0.0, 0.0, 100_000);
         for _ in 0..count {
@@ -221,5 +289,43 @@ mod tests {
         let mean = sum / f64::from(count);
         let error = ((square / f64::from(count) - mean * mean) / f64::from(count)).sqrt();
         assert!((mean - plain).abs() < 5.0 * error + 2e-3, "{mean} {plain} {error}");
+    }
+
+    /// Mean and variance of log y, by quadrature (mpmath), also where e^{−ςy} is 1e-20 or so for nearly all y of the noise.
+    #[test]
+    fn outputs_have_the_moments_of_their_density() {
+        let mut rng = Xoshiro256PlusPlus::seed_from_u64(5);
+        for (variance, log_scale, mean, square) in [
+            (1.0, -2.0, -0.613_481_186_8, 0.902_497_971_7),
+            (1.0, 3.0, -2.482_805_275, 0.358_338_832_6),
+            (4.0, 14.0, -13.145_625_41, 0.376_621_574_3),
+            (40.0, 35.0, -37.139_404_18, 4.586_328_951),
+            (100.0, 120.0, -121.159_103_8, 2.585_432_11),
+            (0.01, 2.0, -0.073_945_494_44, 0.009_355_196_212),
+        ] {
+            let law = Output::new(variance, f64::exp(log_scale));
+            let count = 100_000;
+            let (mut sum, mut squares) = (0.0, 0.0);
+            for _ in 0..count {
+                let off = law.draw(&mut rng) - mean;
+                sum += off / f64::from(count);
+                squares += off * off / f64::from(count);
+            }
+            assert!(sum.abs() < 0.016 * f64::sqrt(square), "{variance} {log_scale}: {sum}");
+            assert!(
+                (squares / square - 1.0).abs() < 0.05,
+                "{variance} {log_scale}: {squares}"
+            );
+        }
+    }
+
+    #[test]
+    fn mixtures_beyond_the_reach_of_quadratures_are_refused() {
+        let run = run(Sampling::FixedBins { batches: 1 }, 1.0, 1, 1);
+        let epoch = &run.epochs[0];
+        let lowest = lowest(&epoch.laplace_table()).unwrap();
+        // Y^−θ has its mean from normal variables near −θ.
+        assert!(Mixture::new(epoch, 5.0, 1.0, lowest).is_some());
+        assert!(Mixture::new(epoch, 30.0, 1.0, lowest).is_none());
     }
 }

@@ -215,7 +215,8 @@ fn exponent(run: &Run, tables: &[LaplaceTable], epsilon: f64, samples: u64) -> O
     best.map(|(_, found)| found)
 }
 
-/// The mixtures for W₁^−θ with the smallest bound, with the logs of the bound and of what is given up; `None` where plain draws are better.
+/// The mixtures for W₁^−θ with the smallest bound, with the logs of the bound and of what is given up; `None` where plain draws are better,
+/// or where W₁ has a lower tail that no table resolves.
 fn inverse(run: &Run, epsilon: f64, samples: u64) -> Option<(Vec<Mixture>, f64, f64)> {
     let tables: Vec<LaplaceTable> = run.epochs.iter().map(Epoch::laplace_table).collect();
     let epochs = run.number();
@@ -227,8 +228,8 @@ fn inverse(run: &Run, epsilon: f64, samples: u64) -> Option<(Vec<Mixture>, f64, 
     let (mut mixtures, mut log_bound) = (Vec::new(), kappa * (lost - epsilon) + inverse_tilt::log_peak(kappa));
     for (epoch, table) in run.epochs.iter().zip(&tables) {
         let theta = kappa * epoch.balls.number() as f64;
-        let lowest = inverse_tilt::lowest(table);
-        let mixture = Mixture::new(epoch, theta, epochs, lowest);
+        let lowest = inverse_tilt::lowest(table)?;
+        let mixture = Mixture::new(epoch, theta, epochs, lowest)?;
         log_bound -= epoch.repeats as f64 * mixture.log_floor(theta, epochs, lowest);
         mixtures.push(mixture);
     }

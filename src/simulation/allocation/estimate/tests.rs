@@ -56,6 +56,24 @@ fn exact_values_of_one_record_lie_inside_narrow_intervals() {
     }
 }
 
+/// Added records with ratios far below 1e-12: the interval holds δ whether a tilt serves it or not.
+///
+/// One bin is the Gaussian mechanism with σ/2, δ(12) = Φ(−5) − e^12·Φ(−7) (mpmath); the others are integrals over the law of the mean ratio.
+#[test]
+fn intervals_hold_where_added_records_have_very_small_ratios() {
+    let bins = |batches| Sampling::FixedBins { batches };
+    for (sampling, noise, steps, epsilon, low, high) in [
+        (bins(1), 1.0, 4, 12.0, 7.835_594e-8, 7.835_595e-8),
+        (bins(10), 1.0, 400, 28.5, 3.69e-10, 3.71e-10),
+        (allocation(5, 1), 0.1, 5, 40.0, 0.19, 0.52),
+    ] {
+        let step = step(sampling, noise, 1);
+        let settings = settings(20_000, Direction::Add, 5);
+        let found = allocation_monte_carlo_delta(epsilon, &step, steps, &settings, &Unwatched).unwrap();
+        assert!(found.lower <= high && low <= found.upper, "{sampling:?}: {found:?}");
+    }
+}
+
 /// Steps of several schemes in one run: the exact values of one record, which is in the sum of a Poisson step up to twice, and groups of
 /// Poisson samples alone, whose curve is exact too.
 #[test]
