@@ -8,8 +8,8 @@
 //!   that p and q stay what they are. E[(1 − e^{ε−ℓ})₊] is convex in e^{−ℓ}, whose mean does not change, so that it can
 //!   only grow.
 //! * **lower**: all outputs that belong to g_i are merged, which leaves one atom at log(p/q) within O(h²) of g_i and can
-//!   only lower δ (data processing). Atoms are then lowered to g_i − s, with one s for all (0 for the heaviest, where
-//!   that outweighs the rest), and to a lower grid point where log(p/q) is below that. δ is monotone in every loss.
+//!   only lower δ (data processing). Atoms are then lowered to g_i − s, with one s for all, chosen so that the heaviest
+//!   atom does not move where it outweighs the rest, and to a lower grid point where log(p/q) is below that. δ is monotone in every loss.
 //!
 //! The grid is placed so that the heaviest point, often nearly an atom (nobody of the group in the batch), is on it.
 

@@ -200,7 +200,8 @@ impl<'a> Walk<'a> {
         (self.x, self.slope, self.loss) = (x, point.slope, point.loss);
     }
 
-    /// Deposits the mass of the outputs in [left, right], which lie in one half-cell.
+    /// Deposits the mass of the outputs in [left, right], which lie in one half-cell. Where panels would be narrower than numbers are apart, the
+    /// error of the masses becomes infinite.
     fn integrate(&mut self, left: f64, right: f64, cell: HalfCell) {
         let mut start = left;
         while start < right && self.frame.has_budget() {
@@ -213,7 +214,9 @@ impl<'a> Walk<'a> {
                 // The reach grows by the width itself.
                 end = (start + 0.5 * WIDTH_OF_32 * unit).min(right);
                 if end <= start {
-                    end = right;
+                    // No number lies inside so narrow a panel, and the error of any rule on a wider one is unknown.
+                    self.masses.mass_error = f64::INFINITY;
+                    return;
                 }
             }
             let half_width = 0.5 * (end - start);

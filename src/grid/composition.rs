@@ -191,10 +191,12 @@ impl Grid {
 
     /// δ at ε, which must not be below the start of the window.
     pub(crate) fn delta(&self, epsilon: f64) -> Enclosure {
-        if epsilon < self.start {
+        let lowered = epsilon - self.upper.loss_error;
+        // Of losses below the start nothing is known.
+        if lowered < self.start {
             return Enclosure::TRIVIAL;
         }
-        let (_, upper) = self.upper.delta(epsilon - self.upper.loss_error, self.c);
+        let (_, upper) = self.upper.delta(lowered, self.c);
         let (lower, _) = self.lower.delta(epsilon + self.lower.loss_error, self.c);
         Enclosure::of_logs(lower, upper)
     }
@@ -295,8 +297,10 @@ fn lattice_gap(segments: &[Segment]) -> Option<f64> {
     segments.iter().filter_map(gap).min_by(f64::total_cmp)
 }
 
-/// About `spacing`: a part of the finest lattice, or a power of two times it; else at most `spacing`, such that two atoms of the
-/// first loss that has some are on one grid.
+/// About `spacing`: a part of the finest lattice, or a power of two times it; else at most `spacing` and more than half of it, such that two
+/// atoms are on one grid, of the first loss whose atoms are far enough apart for that.
+///
+/// Atoms between two grid points are moved to both, as all other outputs are.
 fn on_lattice(segments: &[Segment], spacing: f64) -> f64 {
     if let Some(gap) = lattice_gap(segments) {
         return if spacing < gap {
@@ -305,11 +309,9 @@ fn on_lattice(segments: &[Segment], spacing: f64) -> f64 {
             gap * (spacing / gap * (1.0 - 1e-9)).log2().ceil().max(0.0).exp2()
         };
     }
-    let gap = segments.iter().find_map(|segment| segment.loss.atom_gap());
-    match gap {
-        Some(gap) if gap > 0.0 => gap / (gap / spacing).ceil().max(1.0),
-        _ => spacing,
-    }
+    let mut gaps = segments.iter().filter_map(|segment| segment.loss.atom_gap());
+    let gap = gaps.find(|gap| *gap > 0.5 * spacing);
+    gap.map_or(spacing, |gap| gap / (gap / spacing).ceil().max(1.0))
 }
 
 fn all_cells(
@@ -392,6 +394,11 @@ mod tests {
             let width = grid.delta(epsilon).width();
             assert!(width > 0.05 * plan.width, "{width}");
             assert_eq!(grid.delta(grid.start - 1.0), Enclosure::TRIVIAL);
+            // Losses that may be too small by 0.1 are asked for 0.1 below ε.
+            assert_ne!(grid.delta(grid.start + 0.05), Enclosure::TRIVIAL);
+            let mut grid = grid;
+            grid.upper.loss_error = 0.1;
+            assert_eq!(grid.delta(grid.start + 0.05), Enclosure::TRIVIAL);
         }
     }
 
@@ -405,5 +412,22 @@ mod tests {
         for (wanted, spacing) in [(0.25, 0.25), (0.1, 0.25 / 3.0), (0.3, 0.5), (1.0, 1.0), (1.1, 2.0)] {
             assert_eq!(on_lattice(&segments, wanted), spacing, "{wanted}");
         }
+    }
+
+    /// Two atoms 4e-7 apart would take a grid of that spacing, where another loss needs one of 0.01 and has two atoms 0.25 apart.
+    #[test]
+    fn atoms_next_to_each_other_do_not_settle_the_spacing() {
+        let two = |gap: f64| Segment {
+            loss: StepLoss::new(crate::loss::atoms::AtomLoss::new(vec![
+                Atom::new(gap, 0.5f64.ln()),
+                Atom::new(0.0, 0.5f64.ln()),
+            ])),
+            steps: 3.0,
+        };
+        assert_eq!(on_lattice(&[two(4e-7)], 0.01), 0.01);
+        assert_eq!(on_lattice(&[two(4e-7), two(0.25)], 0.01), 0.01);
+        assert_eq!(on_lattice(&[two(4e-7), two(0.25)], 0.1), 0.25 / 3.0);
+        assert_eq!(on_lattice(&[two(0.25), two(4e-7)], 0.4), 0.25);
+        assert_eq!(on_lattice(&[two(0.25), two(4e-7)], 0.5), 0.5);
     }
 }

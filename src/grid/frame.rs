@@ -50,7 +50,7 @@ pub(crate) struct HalfCells {
     pub(crate) first: i64,
     /// Masses of the upper law.
     pub(crate) upper: Vec<f64>,
-    /// P-mass nearest to each grid point, and the part of it that Q lacks.
+    /// p, the P-mass of the outputs nearest to each grid point g, and p − q·e^g with their Q-mass q.
     pub(crate) nearest: Vec<(f64, f64)>,
     pub(crate) loss_error: f64,
     pub(crate) mass_error: f64,
@@ -85,8 +85,9 @@ pub(crate) struct Frame {
 impl GridLaw {
     /// log of a bound on the moment at c' ≥ 0: Σ mass·e^{(c' − c)·loss}.
     ///
-    /// Masses whose tilted value may underflow, m·e^{cℓ − scale} < e^[`MIN_LOG_MASS`], add at most
-    /// e^{(scale + MIN_LOG_MASS)c'/c}, as m ≤ 1; at c' = 0 the law has mass 1.
+    /// Masses whose tilted value may underflow, m·e^{cℓ − scale} < e^[`MIN_LOG_MASS`], add m^{1 − θ}·(m·e^{cℓ})^θ each with θ = c'/c. Of N masses
+    /// Σ m^{1 − θ} is at most N^θ, as Σ m ≤ 1, so that they add at most (N·e^{scale + MIN_LOG_MASS})^θ. A grid point may gather many outputs, but
+    /// those of them that underflow are below e^−708. At c' = 0 the law has mass 1.
     pub(crate) fn log_moment(&self, other: f64, c: f64, spacing: f64, log_scale: f64) -> f64 {
         if other == 0.0 {
             return 1e-9;
@@ -104,7 +105,8 @@ impl GridLaw {
             }
         }
         if other < c {
-            sum.add((log_scale + MIN_LOG_MASS) * other / c);
+            let log_count = (self.masses.len() as f64).max(1.0).ln();
+            sum.add((log_scale + MIN_LOG_MASS + log_count) * other / c);
         }
         sum.ln()
     }
@@ -284,5 +286,12 @@ mod tests {
         };
         let bound = empty.log_moment(1.0, c, spacing, 0.0);
         assert!((-400.0..-300.0).contains(&bound), "{bound}");
+        // A thousand masses of 1/1000 where the tilted ones are e^−671: E[e^ℓ] of them is e^{(ln 1000 − 671)/2}.
+        let spread = GridLaw {
+            masses: vec![0.0; 1000],
+            ..empty
+        };
+        let (bound, exact) = (spread.log_moment(1.0, c, spacing, 0.0), 0.5 * (1000f64.ln() - 671.0));
+        assert!(bound >= exact && bound < exact + 1.0, "{bound} {exact}");
     }
 }

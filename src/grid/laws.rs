@@ -59,9 +59,12 @@ impl Frame {
         let mut masses = vec![0.0; length];
         for (i, (&(mass, _), &offset)) in nearest.iter().zip(&offsets).enumerate() {
             // The highest point of the lowered grid that is not above the atom.
-            let rise = ((offset + lowering) / self.spacing).floor();
-            let place = (i as f64 + rise).clamp(0.0, length as f64 - 1.0);
-            if mass > 0.0 {
+            let rise = ((offset + lowering) / self.spacing)
+                .floor()
+                .min((length - 1 - i) as f64);
+            let place = i as f64 + rise;
+            // An atom below all points would have to rise: without it the law is lower still.
+            if mass > 0.0 && place >= 0.0 {
                 masses[place as usize] += mass * (self.c * rise * self.spacing).exp();
             }
         }
@@ -191,6 +194,21 @@ mod tests {
                 }
             }
         }
+    }
+
+    /// The heavier of two atoms is 1.5 intervals below its grid point and stays there, as the first of the lowered grid. The other is at the last
+    /// grid point, and goes to that of the lowered grid: by 1.5 intervals, at which it is tilted.
+    #[test]
+    fn an_atom_above_the_lowered_grid_is_tilted_where_it_goes() {
+        let (spacing, c, light) = (0.25, 2.0, 0.125);
+        let frame = Frame::new((0.0, spacing), c, 0.0, u64::MAX);
+        let mut total = HalfCells::starting(0, 1);
+        total.nearest = vec![(1.0, -f64::exp_m1(1.5 * spacing)), (light, 0.0)];
+        let law = frame.lower(&total);
+        assert!((law.origin + 1.5 * spacing).abs() < 1e-12, "{law:?}");
+        let factor = (-1.5 * spacing * c).exp();
+        assert!((law.masses[0] / factor - 1.0).abs() < 1e-12, "{law:?}");
+        assert!((law.masses[1] / (light * factor) - 1.0).abs() < 1e-12, "{law:?}");
     }
 
     #[test]

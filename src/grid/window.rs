@@ -2,6 +2,7 @@
 
 use crate::grid::frame::{Cells, GridLaw};
 use crate::inversion::segment::Segment;
+use crate::special::compensated_sum::CompensatedSum;
 use crate::special::fourier::{POWER_ERROR, forward, inverse, transform_error, whole_power};
 use crate::special::log_space::complex_ln_1p;
 use crate::stopping::checkpoint;
@@ -19,6 +20,12 @@ const LOG_ERROR: f64 = 16.0 * f64::EPSILON;
 const MAX_SQUARED: f64 = 1e15;
 /// e^this underflows.
 const MIN_EXPONENT: f64 = -745.0;
+/// Relative error of the product of two powers, and of a power by logarithms beyond that of its logarithm.
+const PRODUCT_ERROR: f64 = 4.0 * f64::EPSILON;
+/// Points over which a running sum multiplies by one factor again and again.
+const BLOCK: usize = 16;
+/// Exponents up to which the error of e^−x is counted in full: masses beyond have a factor below e^−40.
+const MOST_EXPONENT: f64 = 40.0;
 
 /// The grid and the tilt at which laws are composed.
 #[derive(Debug, Clone, Copy)]
@@ -56,8 +63,10 @@ pub(crate) struct Composed {
 struct Product {
     spectrum: Vec<Complex64>,
     /// Loss of index 0, up to whole periods.
-    origin: f64,
-    log_scale: f64,
+    origin: CompensatedSum,
+    log_scale: CompensatedSum,
+    /// Sum of the absolute values of what adds up to `log_scale`.
+    log_size: f64,
     /// Σ T·η‖v‖, v without its heaviest mass, and the relative errors of the powers.
     transform_errors: f64,
     power_errors: f64,
@@ -84,24 +93,24 @@ impl Rest {
     ///
     /// φ − 1 = F(rest) − Σ rest: so rounding errors are relative to the rest.
     fn fill(buffer: &mut [f64], law: &GridLaw) -> Option<Self> {
-        let sum: f64 = law.masses.iter().sum();
+        let sum = compensated(law.masses.iter().copied());
         if sum.is_nan() || sum <= 0.0 {
             return None;
         }
         let heaviest = (0..law.masses.len()).max_by(|&i, &j| law.masses[i].total_cmp(&law.masses[j]))?;
         let length = buffer.len() as i64;
         buffer.fill(0.0);
-        let mut mass = 0.0;
+        let mut mass = CompensatedSum::default();
         for (i, value) in law.masses.iter().enumerate().filter(|(i, _)| *i != heaviest) {
             let place = (i as i64 - heaviest as i64).rem_euclid(length) as usize;
             buffer[place] += value / sum;
-            mass += value / sum;
+            mass.add(value / sum);
         }
         let norm = buffer.iter().map(|v| v * v).sum::<f64>().sqrt();
         Some(Self {
             heaviest,
             sum,
-            mass,
+            mass: mass.value(),
             norm,
         })
     }
@@ -121,8 +130,9 @@ impl Product {
         let mut buffer = forward.make_input_vec();
         let mut product = Self {
             spectrum: vec![Complex64::new(1.0, 0.0); length / 2 + 1],
-            origin: 0.0,
-            log_scale: 0.0,
+            origin: CompensatedSum::default(),
+            log_scale: CompensatedSum::default(),
+            log_size: 0.0,
             transform_errors: 0.0,
             power_errors: 0.0,
             mass_error: 0.0,
@@ -138,23 +148,27 @@ impl Product {
             for (total, value) in product.spectrum.iter_mut().zip(&values) {
                 *total *= way.of_one_and(*value - rest.mass);
             }
-            product.power_errors += way.error;
+            product.power_errors += way.error + PRODUCT_ERROR;
             product.add_errors(window, (law, cells), &rest, steps);
         }
         let pointwise = product.transform_errors * (length as f64).sqrt();
-        (pointwise < MAX_POINTWISE_ERROR).then_some(product)
+        (pointwise < MAX_POINTWISE_ERROR && product.mass_error.is_finite()).then_some(product)
     }
 
     /// Accounts for a law that was multiplied `steps` times.
     fn add_errors(&mut self, window: &Window, (law, cells): (&GridLaw, &Cells), rest: &Rest, steps: f64) {
         self.transform_errors += steps * transform_error(window.length) * rest.norm;
         let shift = (law.first + rest.heaviest as i64) as f64 * window.spacing;
-        self.origin += steps * shift;
+        self.origin.add(steps * shift);
         self.shift_error += steps * shift.abs() * f64::EPSILON;
-        let summation = 4.0 * f64::EPSILON * (law.masses.len() as f64).log2();
+        // Both sums and the quotients have a few roundings, and one more for each mass that comes to lie on another.
+        let wraps = law.masses.len() as f64 / window.length as f64;
+        let summation = f64::EPSILON * (4.0 + wraps);
         self.mass_error += steps * (cells.mass_error / rest.sum + summation);
-        self.log_scale += steps * (rest.sum.ln() + cells.log_scale);
-        self.origin += steps * law.origin;
+        let log_sum = rest.sum.ln();
+        self.log_scale.add(steps * (log_sum + cells.log_scale));
+        self.log_size += steps * (log_sum.abs() + cells.log_scale.abs());
+        self.origin.add(steps * law.origin);
         self.loss_error += steps * (cells.loss_error + 2.0 * f64::EPSILON * law.origin.abs());
     }
 
@@ -189,17 +203,18 @@ impl Window {
     ) -> Option<Composed> {
         let mut product = Product::new(self, segments, cells, law)?;
         let norm = product.norm(self.length);
+        let (origin, log_scale) = (product.origin.value(), product.log_scale.value());
         let masses = product.masses(self)?;
         // Index of the first grid point of the window.
-        let first = ((self.start - product.origin) / self.spacing).ceil();
+        let first = ((self.start - origin) / self.spacing).ceil();
         let offset = first.rem_euclid(self.length as f64) as usize;
         let mut sums = self.sums(&masses, offset);
         let error = self.error(&product, norm, &sums);
         let counts = |sum: &(f64, f64)| sum.0.abs() + sum.1.abs() > NEGLIGIBLE_SUM * error;
         sums.truncate(sums.iter().rposition(counts).map_or(0, |last| last + 1));
         sums.shrink_to_fit();
-        let (origin, log_scale) = (product.origin, product.log_scale);
-        let place_error = 4.0 * f64::EPSILON * (origin.abs() + first.abs() * self.spacing);
+        let farthest = (first.abs() + sums.len() as f64) * self.spacing;
+        let place_error = 4.0 * f64::EPSILON * (origin.abs() + farthest);
         Some(Composed {
             first: origin + first * self.spacing,
             spacing: self.spacing,
@@ -213,17 +228,22 @@ impl Window {
 
     /// Both sums of [`Composed`] from every point on, the first of which has index `offset`.
     fn sums(&self, masses: &[f64], offset: usize) -> Vec<(f64, f64)> {
-        let length = self.length;
-        let scale = 1.0 / length as f64;
-        let (fall, faster) = ((-self.c * self.spacing).exp(), (-(self.c + 1.0) * self.spacing).exp());
-        let mut sums = vec![(0.0, 0.0); length];
-        let mut next = (0.0, 0.0);
-        for i in (0..length).rev() {
-            let value = masses[(offset + i) % length] * scale;
-            next = (value + fall * next.0, value + faster * next.1);
-            sums[i] = next;
-        }
+        let scale = 1.0 / self.length as f64;
+        let (before, from) = masses.split_at(offset);
+        let both = |mass: &f64| (mass * scale, mass * scale);
+        let mut sums: Vec<(f64, f64)> = from.iter().chain(before).map(both).collect();
+        run_up((self.c, self.c + 1.0), self.spacing, &mut sums);
         sums
+    }
+
+    /// Relative error of the running sums of [`run_up`] and of what [`Composed::delta`] computes from them, over the sum of the two.
+    ///
+    /// At each of log N/log [`BLOCK`] levels a mass is multiplied [`BLOCK`] times at most, by a factor that is rounded to two units of
+    /// 2^−53, and each product and each sum has one more. The exponents, products of three factors, have three units of 2^−53.
+    fn sum_error(&self) -> f64 {
+        let levels = ((self.length as f64).log2() / (BLOCK as f64).log2()).ceil().max(1.0);
+        let exponent = ((self.c + 1.0) * self.length as f64 * self.spacing).min(MOST_EXPONENT);
+        f64::EPSILON * (2.0 * BLOCK as f64 * levels + 1.5 * exponent + 8.0)
     }
 
     /// Bound on the error of Σ v u over e^{A(c) − cε}, by Cauchy and Schwarz.
@@ -232,26 +252,66 @@ impl Window {
         let rounding =
             POWER_MARGIN * product.transform_errors + norm * (eta + product.power_errors) + 1e-15 * norm;
         // The two running sums lose what their difference cancels.
-        let cancelled =
-            8.0 * f64::EPSILON * sums.iter().take(2).map(|s| s.0.abs() + s.1.abs()).fold(0.0, f64::max);
-        let log_error = 8.0 * f64::EPSILON * product.log_scale.abs();
+        let largest = sums.iter().map(|s| s.0.abs() + s.1.abs()).fold(0.0, f64::max);
+        let log_error = 8.0 * f64::EPSILON * product.log_size;
         payoff_norm(self.c, self.spacing) * rounding
             + max_payoff(self.c) * product.mass_error.exp_m1()
-            + cancelled / self.spacing.clamp(1e-3, 1.0)
+            + self.sum_error() * largest
             + log_error
+    }
+}
+
+/// Σ values, without the rounding of each addition.
+fn compensated(values: impl Iterator<Item = f64>) -> f64 {
+    let mut sum = CompensatedSum::default();
+    values.for_each(|value| sum.add(value));
+    sum.value()
+}
+
+/// Replaces masses v_i by Σ v_j e^{−r(j − i)h} over j ≥ i, for two rates r at once.
+///
+/// A factor that is multiplied once for each of a million points has a million times its rounding error, and so does a sum of as many
+/// terms. So sums run over blocks, those of the blocks over blocks of them, and what lies above a block is added with a factor of its own.
+fn run_up(rates: (f64, f64), spacing: f64, sums: &mut [(f64, f64)]) {
+    let fall = |distance: usize| {
+        let way = distance as f64 * spacing;
+        ((-rates.0 * way).exp(), (-rates.1 * way).exp())
+    };
+    let one = fall(1);
+    for block in sums.chunks_mut(BLOCK) {
+        let mut next = (0.0, 0.0);
+        for sum in block.iter_mut().rev() {
+            next = (sum.0 + one.0 * next.0, sum.1 + one.1 * next.1);
+            *sum = next;
+        }
+    }
+    if sums.len() <= BLOCK {
+        return;
+    }
+    let mut totals: Vec<(f64, f64)> = sums.chunks(BLOCK).map(|block| block[0]).collect();
+    run_up(rates, BLOCK as f64 * spacing, &mut totals);
+    let falls: Vec<(f64, f64)> = (1..=BLOCK).rev().map(fall).collect();
+    for (block, above) in sums.chunks_mut(BLOCK).zip(&totals[1..]) {
+        for (sum, fall) in block.iter_mut().zip(&falls) {
+            sum.0 += fall.0 * above.0;
+            sum.1 += fall.1 * above.1;
+        }
     }
 }
 
 /// The largest of u(t) = e^{−ct}(1 − e^{−t}) over t ≥ 0, at e^{−t} = c/(c + 1).
 fn max_payoff(c: f64) -> f64 {
-    (c / (1.0 + c)).powf(c) / (1.0 + c)
+    // (c/(c + 1))^c, of which the base would lose all digits for large c.
+    (-c * c.recip().ln_1p()).exp() / (1.0 + c)
 }
 
 /// Bound on ‖u‖ = √(Σ u(t_i)²) over the points of a grid with t_i > 0: Σ is at most ∫u²/h and twice the largest u².
+///
+/// The integral is 1/(2c) − 2/(2c + 1) + 1/(2c + 2), whose terms cancel for large c.
 fn payoff_norm(c: f64, spacing: f64) -> f64 {
-    let integral = 0.5 / c - 2.0 / (2.0 * c + 1.0) + 0.5 / (c + 1.0);
+    let integral = 0.5 / (c * (c + 1.0) * (2.0 * c + 1.0));
     let largest = max_payoff(c);
-    (integral.max(0.0) / spacing + 2.0 * largest * largest).sqrt()
+    (integral / spacing + 2.0 * largest * largest).sqrt()
 }
 
 /// How (1 + z)^T is computed for whole T.

@@ -1,7 +1,7 @@
 //! On which line Re z = c the loss of an account is inverted, and how finely.
 
 use crate::approx::Approx;
-use crate::inversion::chernoff::MomentBound;
+use crate::inversion::chernoff::{MomentBound, log_supremum};
 use std::f64::consts::PI;
 
 /// Number of lines, the c of the first, and the ratio of two: up to c = 25,000. Some line is within a factor √1.22 of the
@@ -83,8 +83,9 @@ impl CumulantGrid {
     fn chernoff(&self, log_delta: f64) -> Option<(f64, usize)> {
         let bound = |(k, value): (usize, &Approx)| {
             let c = line_at(k);
-            let gain = c * (c / (c + 1.0)).ln() - c.ln_1p();
-            ((value.upper() - log_delta + gain) / c * (1.0 + 8.0 * f64::EPSILON), k)
+            let (most, gain) = (value.upper(), log_supremum(c));
+            let rounding = 8.0 * f64::EPSILON * (most.abs() + log_delta.abs() + gain.abs());
+            ((most - log_delta + gain + rounding) / c, k)
         };
         let bounds = self.values.iter().enumerate().map(bound);
         bounds.min_by(|a, b| a.0.total_cmp(&b.0))
@@ -224,6 +225,22 @@ mod tests {
             assert!(delta(chernoff) <= 1e-5, "{mu} {chernoff} {}", delta(chernoff));
             assert!(delta(0.8 * chernoff) > 1e-5, "{mu} {chernoff}");
         }
+    }
+
+    /// A = 0 at c ≈ 24,903 and a δ for which the bound on ε is 0, by c·ln(1 + 1/c) = 1 − 1/(2c) + 1/(3c²) − 1/(4c³) to 1e-18: nothing else may
+    /// make it negative.
+    #[test]
+    fn chernoff_bounds_at_large_orders_are_rounded_up() {
+        let last = LINES - 1;
+        let value = |k: usize| Approx::exact(if k == last { 0.0 } else { 1e300 });
+        let grid = CumulantGrid {
+            values: (0..LINES).map(value).collect(),
+            reaches: vec![f64::INFINITY; LINES],
+        };
+        let c = line_at(last);
+        let log_delta = -c.ln_1p() - 1.0 + 0.5 / c - 1.0 / (3.0 * c * c) + 0.25 / (c * c * c);
+        let (found, line) = grid.chernoff(log_delta).unwrap();
+        assert!(line == last && (0.0..1e-17).contains(&found), "{line} {found}");
     }
 
     #[test]

@@ -25,12 +25,16 @@ impl MomentBound {
         let rounding = 8.0 * f64::EPSILON * (log_moment.abs() + (c * epsilon).abs());
         let log = self.log_above(epsilon) + rounding;
         if c > 0.0 {
-            let log_supremum = c * (c / (c + 1.0)).ln() - (c + 1.0).ln();
-            Enclosure::of_logs(f64::NEG_INFINITY, log + log_supremum * (1.0 - 8.0 * f64::EPSILON))
+            Enclosure::of_logs(f64::NEG_INFINITY, log + log_supremum(c) * (1.0 - 8.0 * f64::EPSILON))
         } else {
             Enclosure::of_complement_logs(f64::NEG_INFINITY, log)
         }
     }
+}
+
+/// log of (c/(c + 1))^c/(c + 1), right to a few units in its last place for any c > 0: the quotient would lose all its digits for large c.
+pub(crate) fn log_supremum(c: f64) -> f64 {
+    -c * c.recip().ln_1p() - c.ln_1p()
 }
 
 #[cfg(test)]
@@ -64,6 +68,17 @@ mod tests {
                     "{c} {epsilon}: {bound}"
                 );
             }
+        }
+    }
+
+    /// At ε = 0 with c·S next to 1 nothing else rounds: δ is 1/(c + 1), as above.
+    #[test]
+    fn an_atom_attains_the_bound_at_large_orders() {
+        for c in [1e6f64, 1e8, 1e10, 1e12] {
+            let log_moment = c * c.recip().ln_1p();
+            let bound = MomentBound { c, log_moment }.chernoff(0.0).upper();
+            let delta = 1.0 / (c + 1.0);
+            assert!(bound >= delta && bound < delta * (1.0 + 1e-13), "{c}: {bound} {delta}");
         }
     }
 

@@ -23,7 +23,7 @@
 use crate::approx::Approx;
 use crate::interval::Enclosure;
 use crate::inversion::chernoff::MomentBound;
-use crate::inversion::segment::{KEEPING_PANELS, Segment};
+use crate::inversion::segment::{ApproxSum, KEEPING_PANELS, Segment};
 use crate::inversion::tilt::Tilt;
 use crate::loss::privacy_loss::TiltedLoss;
 use crate::special::compensated_sum::CompensatedSum;
@@ -166,7 +166,7 @@ impl Contour {
         // The nodes again, certified up to the last frequency; one segment at a time, as those of very many would take much memory.
         let last = (reach / spacing).ceil().max(2.0);
         let mut powers = vec![Power::default(); last as usize + 1];
-        let (mut log_moment, mut decay) = (Approx::default(), 0.0);
+        let (mut log_moment, mut decay) = (ApproxSum::default(), 0.0);
         let mut size = 0;
         for Part { mut tilted, steps } in parts {
             checkpoint();
@@ -179,14 +179,14 @@ impl Contour {
                 return None;
             }
             decay += steps * tilted.log_decay(reach);
-            log_moment += tilted.moments().log_moment.times(steps);
+            log_moment.add(tilted.moments().log_moment.times(steps));
             for (power, change) in powers.iter_mut().zip(tilted.changes(spacing, last as usize)) {
                 power.multiply(change, steps);
             }
         }
         let line = Line {
             c,
-            log_moment,
+            log_moment: log_moment.value(),
             spacing,
             decayed: decay.exp(),
             left_out: Vec::new(),
@@ -305,37 +305,45 @@ impl ContourPoint {
 /// Smallest log modulus of one factor: a modulus of 0 would make the logarithm of the product and its error infinite.
 const MIN_LOG_MODULUS: f64 = -1e4;
 
-/// A product of powers (1 + z)^T, as its logarithm.
+/// A product of powers (1 + z)^T, as its logarithm. Each 1 + z is a moment E[e^{(c+iy)ℓ}] over the computed E[e^{cℓ}].
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Power {
-    log: Complex64,
+    /// The logarithm. A product may have a million factors.
+    log_modulus: CompensatedSum,
+    phase: CompensatedSum,
     /// log of the factor by which errors can make it grow.
     growth: f64,
+    /// log of a bound on the modulus of the true product.
+    log_largest: f64,
 }
 
 impl Power {
     /// Multiplies by (1 + z)^`steps`.
+    ///
+    /// The true modulus is at most 1 + `error`, as the computed E[e^{cℓ}] has no larger error than 1 + z.
     pub(crate) fn multiply(&mut self, Approx { value: z, error }: Approx<Complex64>, steps: f64) {
         let mut log = complex_ln_1p(z);
         log.re = log.re.max(MIN_LOG_MODULUS);
-        self.log += steps * log;
+        self.log_modulus.add(steps * log.re);
+        self.phase.add(steps * log.im);
         let rounding = 4.0 * f64::EPSILON * log.l1_norm();
         self.growth += steps * ((error / log.re.exp()).ln_1p() + rounding);
+        self.log_largest += steps * error;
     }
 
-    /// The power and a bound on its error.
+    /// The power and a bound on its error: how much errors can make it grow, or where that is more than it can be off, the sum of its modulus
+    /// and the largest modulus that the truth can have. The two may have opposite signs.
     pub(crate) fn point(self) -> ContourPoint {
-        let modulus = self.log.re.exp();
-        let error = if self.growth < 1.0 {
-            modulus * self.growth.exp_m1()
+        let (log_modulus, phase) = (self.log_modulus.value(), self.phase.value());
+        let modulus = log_modulus.exp();
+        // The rounding of both sums, and that of the exponential.
+        let growth = self.growth + f64::EPSILON * (1.0 + log_modulus.abs() + phase.abs());
+        let error = if growth < 1.0 {
+            modulus * growth.exp_m1()
         } else {
-            (self.log.re + self.growth).min(0.0).exp().max(modulus)
+            (log_modulus + growth).exp().min(modulus + self.log_largest.exp())
         };
-        ContourPoint {
-            modulus,
-            phase: self.log.im,
-            error,
-        }
+        ContourPoint { modulus, phase, error }
     }
 }
 
@@ -352,7 +360,7 @@ fn ln_or_zero(x: f64) -> f64 {
     if x > 0.0 { x.ln() } else { f64::NEG_INFINITY }
 }
 
-/// Y: where the bound on the characteristic function, log |E[e^{zS}]|/e^{A(c)} ≤ `decay`(Y, wanted), is below −`level`.
+/// Y from which on the tail B/(πY) is at most e^−`level`, where log B = `decay`(Y, wanted) and wanted = `level` − ln(πY).
 /// `None` where that takes more than `max_points` points.
 pub(crate) fn find_reach(
     start: f64,

@@ -66,15 +66,39 @@ impl ContourSum {
             let rounding = 4.0 * f64::EPSILON * (moment.log_moment.abs() + (moment.c * epsilon).abs());
             upper.add(moment.log_above(epsilon) + rounding);
         }
-        // Each sum has a few roundings for each term.
-        let rounding = 4.0 * f64::EPSILON * (self.contours.len() + self.neglected.len() + 1) as f64;
-        Enclosure::of_logs(lower.ln() - rounding, upper.ln() + rounding)
+        let terms = self.contours.len() + self.neglected.len();
+        Enclosure::of_logs(lower.ln() - rounding(lower, terms), upper.ln() + rounding(upper, terms))
     }
+}
+
+/// Rounding error of the logarithm of a sum: a few units for each term, and the last bit of the logarithm itself.
+fn rounding(sum: LogSum, terms: usize) -> f64 {
+    let log = sum.ln();
+    let last = if log.is_finite() { log.abs() } else { 0.0 };
+    f64::EPSILON * (4.0 * (terms + 1) as f64 + last)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Two equal terms e^a add up to e^{a + log 2}: a sum of a and log 2 is rounded to the last bit of a, and their difference from a is exact.
+    #[test]
+    fn the_logarithm_of_a_tiny_sum_is_within_its_rounding() {
+        let mut worst = 0.0f64;
+        for i in 0..100 {
+            let term = -1000.1 - 3.7 * f64::from(i);
+            let mut sum = LogSum::default();
+            sum.add(term);
+            sum.add(term);
+            let off = ((sum.ln() - term) - std::f64::consts::LN_2).abs();
+            assert!(off <= rounding(sum, 2), "{term}: {off}");
+            worst = worst.max(off);
+        }
+        // Far more than the four units for each term.
+        assert!(worst > 12.0 * f64::EPSILON, "{worst}");
+        assert!(rounding(LogSum::default(), 2).is_finite());
+    }
 
     /// Runs of probability p whose loss is far above ε have a δ of p in full; those at S have p(1 − e^{ε − S}) ≤ p·e^{c(S − ε)}.
     #[test]

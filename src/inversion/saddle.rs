@@ -16,7 +16,7 @@ const MAX_START: f64 = 1e6;
 /// Distance from −1 and 0 of the tilts in (−1, 0) that a search looks at.
 const MIN_DISTANCE: f64 = 1e-9;
 /// A tilt is accepted where the excess, in the units of its caller, is below this: within a tenth of the spread of the
-/// loss, or a tenth of log δ.
+/// loss, or 0.1 in log δ.
 const EXCESS_TOLERANCE: f64 = 0.02;
 /// Largest difference of ε, in widths of the range of losses that δ comes from, and of log δ between an estimate and certified moments that
 /// confirm it: a third of what [`EXCESS_TOLERANCE`] allows.

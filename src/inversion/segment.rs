@@ -4,8 +4,9 @@ use crate::approx::Approx;
 use crate::loss::StepLoss;
 use crate::loss::max_loss::MaxLoss;
 use crate::loss::privacy_loss::TiltedMoments;
+use crate::special::compensated_sum::CompensatedSum;
 
-/// log of the tolerance of moments by which only tilts and periods are chosen.
+/// log of the part of a moment that quadrature may leave out; the moment's error counts it.
 const CHOICE_TOLERANCE: f64 = -28.0;
 
 /// Number of different steps up to which the panels of each (about 20 kB) stay in memory for the next question.
@@ -28,6 +29,27 @@ pub(crate) fn kinds(segments: &[Segment]) -> usize {
 /// The largest loss of the sum.
 pub(crate) fn max_loss(segments: &[Segment]) -> MaxLoss {
     MaxLoss::sum(segments.iter().map(|segment| (segment.steps, segment.loss.max_loss())))
+}
+
+/// A sum of numbers with errors, of which there may be a million: plain addition would round off a million times.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct ApproxSum {
+    value: CompensatedSum,
+    error: f64,
+}
+
+impl ApproxSum {
+    /// Adds a number.
+    pub(crate) fn add(&mut self, Approx { value, error }: Approx) {
+        self.value.add(value);
+        self.error += error;
+    }
+
+    /// The sum; its error includes its own rounding.
+    pub(crate) fn value(self) -> Approx {
+        let value = self.value.value();
+        Approx::new(value, self.error + f64::EPSILON * value.abs())
+    }
 }
 
 /// A(c) = Σ T·K(c) of some segments, with the mean and variance of the tilted sum.
@@ -55,13 +77,15 @@ impl Total {
 
     fn of(segments: &mut [Segment], moments: impl Fn(&mut StepLoss, f64) -> TiltedMoments) -> Option<Self> {
         let mut total = Self::default();
+        let mut log_moment = ApproxSum::default();
         for segment in segments {
             let steps = segment.steps;
             let one = moments(&mut segment.loss, CHOICE_TOLERANCE - steps.ln());
-            total.log_moment += one.log_moment.times(steps);
+            log_moment.add(one.log_moment.times(steps));
             total.mean += steps * one.mean;
             total.variance += steps * one.variance;
         }
+        total.log_moment = log_moment.value();
         let finite = total.log_moment.value.is_finite() && total.mean.is_finite() && total.variance.is_finite();
         finite.then_some(total)
     }
@@ -112,6 +136,26 @@ mod tests {
             assert!((total.mean - 0.5 * (2.0 * c + 1.0) * variance).abs() < 1e-12 * variance * (1.0 + c));
             assert!((total.variance - variance).abs() < 1e-12 * variance);
         }
+    }
+
+    /// 0.1 ten thousand times, added one after the other, is off by 1.6e-10, and 0.01 as often by 1.4e-11.
+    #[test]
+    fn totals_of_many_segments_are_within_their_error() {
+        const COUNT: usize = 10_000;
+        let mut sum = ApproxSum::default();
+        (0..COUNT).for_each(|_| sum.add(Approx::exact(0.1)));
+        let Approx { value, error } = sum.value();
+        let exact = 0.1 * COUNT as f64;
+        assert!((value - exact).abs() <= error && error < 1e-12, "{value} {error}");
+        // c(c + 1)/2·μ² with c = 1 and μ = 0.1.
+        let of_one = |_| Segment {
+            loss: StepLoss::shift(0.1),
+            steps: 1.0,
+        };
+        let mut segments: Vec<Segment> = (0..COUNT).map(of_one).collect();
+        let Approx { value, error } = Total::at(&mut segments, 1.0).unwrap().log_moment;
+        let exact = 0.01 * COUNT as f64;
+        assert!((value - exact).abs() < 2e-13 && error < 1e-11, "{value} {error}");
     }
 
     #[test]

@@ -34,7 +34,7 @@ use crate::inversion::chernoff::MomentBound;
 use crate::inversion::contour::{COST_OF_POINT, Contour, Limits, Line, find_reach};
 use crate::inversion::contour_sum::ContourSum;
 use crate::inversion::saddle;
-use crate::inversion::segment::{Segment, Total};
+use crate::inversion::segment::{ApproxSum, Segment, Total};
 use crate::inversion::split::difference::Powers;
 use crate::inversion::split::far_runs::FarRuns;
 use crate::inversion::split::ladder::{Ladder, Lowest};
@@ -356,14 +356,16 @@ fn contour(
 
     let last = last as usize;
     let mut powers = vec![Powers::default(); last + 1];
-    let mut log_moment = Approx::default();
+    let mut log_moment = ApproxSum::default();
     for part in &split {
-        log_moment += part.whole.moments().log_moment.times(part.steps);
+        log_moment.add(part.whole.moments().log_moment.times(part.steps));
         let (fraction, fraction_error) = (part.log_fraction.value.exp(), part.log_fraction.error.exp_m1());
+        // The logarithm is a difference of two, and is rounded to its last bit.
+        let fraction_rounding = f64::EPSILON * (4.0 + part.log_fraction.value.abs());
         let both = part.whole.changes(spacing, last).into_iter();
         for (power, (whole, far)) in powers.iter_mut().zip(both.zip(part.far.changes(spacing, last))) {
             let value = fraction * (1.0 + far.value);
-            let rounding = (fraction_error + 4.0 * f64::EPSILON) * value.norm();
+            let rounding = (fraction_error + fraction_rounding) * value.norm();
             let far = Approx::new(value, fraction * far.error + rounding);
             power.multiply(whole, far, part.steps);
         }
@@ -371,7 +373,7 @@ fn contour(
     let points = powers.into_iter().map(Powers::difference);
     let line = Line {
         c,
-        log_moment,
+        log_moment: log_moment.value(),
         spacing,
         decayed,
         left_out: near.left_out.clone(),

@@ -8,6 +8,7 @@ struct Straight {
     log_density: f64,
     growth: f64,
     size: f64,
+    reach: f64,
 }
 
 impl LossCurve for Straight {
@@ -21,7 +22,7 @@ impl LossCurve for Straight {
     }
 
     fn reach(&self, _: f64, _: bool, _: &Scratch) -> f64 {
-        0.0
+        self.reach
     }
 
     fn scale(&self) -> f64 {
@@ -180,4 +181,15 @@ fn losses_beyond_the_cells_count_by_their_distance() {
             "{found} {distance}"
         );
     }
+}
+
+/// Panels for a centre 1e20 widths away would be 1e-19 wide, less than half of the distance from 0.001 to the next number.
+#[test]
+fn panels_narrower_than_the_last_bit_have_no_certified_mass() {
+    let far = Straight {
+        reach: 1e20,
+        ..Straight::default()
+    };
+    assert_eq!(swept(far, (0.001, 0.05), 0.01, 0.0).mass_error, f64::INFINITY);
+    assert!(swept(Straight::default(), (0.001, 0.05), 0.01, 0.0).mass_error < 1e-12);
 }

@@ -73,7 +73,7 @@ fn powers_are_within_the_error_of_the_way_they_are_computed() {
 
 #[test]
 fn the_norm_of_the_payoff_is_bounded_and_nearly_attained() {
-    for c in [0.05, 1.0, 30.0] {
+    for c in [0.05, 1.0, 30.0, 1e8] {
         for points in [0.3, 3.0, 300.0] {
             let spacing = 1.0 / (points * (c + 1.0));
             let bound = payoff_norm(c, spacing);
@@ -85,7 +85,7 @@ fn the_norm_of_the_payoff_is_bounded_and_nearly_attained() {
                 };
                 let norm = (0..2_000_000)
                     .map(payoff)
-                    .take_while(|u| *u > 1e-12)
+                    .take_while(|u| *u > 1e-12 * max_payoff(c))
                     .map(|u| u * u)
                     .sum::<f64>()
                     .sqrt();
@@ -95,7 +95,7 @@ fn the_norm_of_the_payoff_is_bounded_and_nearly_attained() {
             assert!(largest > 0.5 * bound, "{c} {points}: {largest} {bound}");
         }
         let at = |t: f64| (-c * t).exp() * -(-t).exp_m1();
-        let top = ((c + 1.0) / c).ln();
+        let top = c.recip().ln_1p();
         assert!((at(top) / max_payoff(c) - 1.0).abs() < 1e-14 && at(0.9 * top) < max_payoff(c));
     }
 }
@@ -224,4 +224,115 @@ fn running_sums_are_those_of_their_definition() {
         };
         assert!((sum.0 - term(0.7)).abs() < 1e-14 && (sum.1 - term(1.7)).abs() < 1e-14);
     }
+}
+
+/// A mass is carried over up to a million points, and the factor of the nearest point to such a power would be off by a million roundings. The
+/// exponentials of the sums it is compared with are computed one by one.
+#[test]
+fn running_sums_over_a_million_points_are_within_their_error() {
+    const LENGTH: usize = 1 << 20;
+    let mass = |i: usize| (-0.5 * ((i as f64 / LENGTH as f64 - 0.5) / 0.15).powi(2)).exp();
+    let masses: Vec<f64> = (0..LENGTH).map(mass).collect();
+    for (c, spacing) in [(3.0, 1e-6), (4.1, 3e-7), (0.2, 1.7e-5)] {
+        let window = Window {
+            c,
+            start: 0.0,
+            length: LENGTH,
+            spacing,
+            log_aliasing: 0.0,
+        };
+        let sums = window.sums(&masses, 0);
+        for first in [0, LENGTH / 3] {
+            let exact = |rate: f64| {
+                let fall = |j: usize| (-rate * ((j - first) as f64 * spacing)).exp();
+                compensated((first..LENGTH).map(|j| masses[j] / LENGTH as f64 * fall(j)))
+            };
+            let (slow, fast) = sums[first];
+            let off = (slow - exact(c)).abs() + (fast - exact(c + 1.0)).abs();
+            let bound = window.sum_error() * (slow + fast);
+            assert!(
+                off <= bound && bound < 1e-13 * (slow + fast),
+                "{c} {first}: {off} {bound}"
+            );
+        }
+    }
+}
+
+/// The error of a difference of running sums is that of the largest of them, wherever that is: here at the upper end, as all mass is there.
+#[test]
+fn the_largest_running_sum_bounds_the_error_of_all() {
+    let window = Window {
+        c: 1.0,
+        start: 0.0,
+        length: 64,
+        spacing: 0.5,
+        log_aliasing: -2000.0,
+    };
+    let product = Product::new(&window, &[], &[], |cells| &cells.upper).unwrap();
+    let mut sums = vec![(0.0, 0.0); 64];
+    let none = window.error(&product, 0.0, &sums);
+    sums[60] = (3.0, 2.0);
+    let some = window.error(&product, 0.0, &sums);
+    assert!(
+        (some - none) / (5.0 * window.sum_error()) > 1.0 - 1e-12,
+        "{none} {some}"
+    );
+}
+
+/// A million masses of 1e-16 beside one of 1: added one after the other to it, none would be seen.
+#[test]
+fn the_sum_of_a_law_keeps_its_digits() {
+    let mut masses = vec![1e-16; 1_000_001];
+    masses[0] = 1.0;
+    let law = GridLaw {
+        first: 0,
+        masses,
+        origin: 0.0,
+    };
+    let mut buffer = vec![0.0; 1 << 20];
+    let rest = Rest::fill(&mut buffer, &law).unwrap();
+    assert!((rest.sum - (1.0 + 1e-10)).abs() < 4.0 * f64::EPSILON, "{}", rest.sum);
+    let exact = 1e-10 / (1.0 + 1e-10);
+    assert!((rest.mass / exact - 1.0).abs() < 4.0 * f64::EPSILON, "{}", rest.mass);
+}
+
+/// 0.1 ten thousand times is off by 1.6e-10 if it is added one after the other.
+#[test]
+fn places_and_moments_of_many_segments_add_up() {
+    const COUNT: usize = 10_000;
+    let window = Window {
+        c: 1.0,
+        start: 0.0,
+        length: 16,
+        spacing: 0.5,
+        log_aliasing: -2000.0,
+    };
+    let of_one = |_| Segment {
+        loss: StepLoss::shift(1.0),
+        steps: 1.0,
+    };
+    let segments: Vec<Segment> = (0..COUNT).map(of_one).collect();
+    let law = || GridLaw {
+        first: 0,
+        masses: vec![1.0],
+        origin: 0.1,
+    };
+    let cells: Vec<Cells> = (0..COUNT)
+        .map(|_| Cells {
+            upper: law(),
+            log_scale: 0.1,
+            ..Cells::default()
+        })
+        .collect();
+    let product = Product::new(&window, &segments, &cells, |cells| &cells.upper).unwrap();
+    let exact = 0.1 * COUNT as f64;
+    assert!((product.origin.value() - exact).abs() < 2.0 * f64::EPSILON * exact);
+    assert!((product.log_scale.value() - exact).abs() < 2.0 * f64::EPSILON * exact);
+    assert!((product.log_size / exact - 1.0).abs() < 1e-11);
+    // The powers of all segments are multiplied, each product with its rounding.
+    assert!(
+        product.power_errors >= COUNT as f64 * 5.0 * f64::EPSILON,
+        "{}",
+        product.power_errors
+    );
 }

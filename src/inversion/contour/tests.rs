@@ -219,6 +219,37 @@ fn a_power_carries_the_error_of_its_base() {
     }
 }
 
+/// Where the errors are so large that all digits are lost, the truth may have the opposite sign: φ̂^T with φ̂ = 0.99999 is 0.905, and
+/// φ = φ̂·e^{iπ/T}, 3.14e-4 away, is of modulus below 1 and makes it −0.905.
+#[test]
+fn a_power_without_digits_may_have_the_other_sign() {
+    let (steps, base) = (1e4, 0.99999f64);
+    let mut power = Power::default();
+    power.multiply(Approx::new(Complex64::from(base - 1.0), PI / steps), steps);
+    let point = power.point();
+    let off = 2.0 * base.powf(steps);
+    assert!(point.error >= off, "{} {off}", point.error);
+    // A power of next to nothing is off by no more than 1, and by what the moment at y = 0 may be off.
+    let mut tiny = Power::default();
+    tiny.multiply(Approx::new(Complex64::from(-1.0), 1e-3), 10.0);
+    let point = tiny.point();
+    assert!(point.error <= 1.02 && point.error >= 1e-30, "{}", point.error);
+}
+
+/// Phases of 10,000 segments, each 0.1 and a little: plain addition is off by 1.6e-10, and counts only the roundings of each term.
+#[test]
+fn a_product_of_many_powers_is_within_its_error() {
+    const COUNT: usize = 10_000;
+    let mut power = Power::default();
+    let turn = Complex64::cis(0.1) - 1.0;
+    (0..COUNT).for_each(|_| power.multiply(Approx::exact(turn), 1.0));
+    let point = power.point();
+    let one = complex_ln_1p(turn).im;
+    let off = (point.phase - COUNT as f64 * one).abs();
+    assert!(off <= 4.0 * f64::EPSILON * point.phase, "{off}");
+    assert!(point.error < 1e-11, "{}", point.error);
+}
+
 #[test]
 fn a_high_power_is_that_of_high_precision() {
     // mpmath: (1 + mpc(mpf(-1e-7), mpf(3e-4)))**10**7

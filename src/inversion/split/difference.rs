@@ -30,15 +30,19 @@ impl Powers {
         let square = of_near.norm_sqr();
         let ratio = far.value * of_near.conj() / square;
         let size = ratio.norm();
-        let error = (far.error + size * near.error) / square.sqrt() + 8.0 * f64::EPSILON * size;
+        // The true |N| may be smaller than that which was found.
+        let least = square.sqrt() - near.error;
+        let error = (far.error + size * near.error) / least + 8.0 * f64::EPSILON * size;
         // |log(1 + w)'| = 1/|1 + w|.
         let rest = 1.0 - size - error;
-        let error = if rest > 0.0 {
+        let error = if least > 0.0 && rest > 0.0 {
             steps * error / rest
         } else {
             f64::INFINITY
         };
         self.log_quotient += Approx::new(steps * complex_ln_1p(ratio), error);
+        // The rounding of this addition; there may be very many.
+        self.log_quotient.error += 0.5 * f64::EPSILON * self.log_quotient.value.l1_norm();
     }
 
     /// Π φ^T − Π N^T, as Π N^T·(e^{Σ T·log(1 + H/N)} − 1) where that has the smaller error.
@@ -121,6 +125,18 @@ mod tests {
                 found.error
             );
         }
+    }
+
+    /// N is too large by all of its error, and H negative: log(1 + H/(N − e)) is farther off than 1/N² would have it.
+    #[test]
+    fn an_error_of_the_near_part_counts_over_the_smallest_that_it_can_be() {
+        let (far, error) = (-0.1f64, 0.2);
+        let mut powers = Powers::default();
+        // 1 + whole − far is N = 1.
+        powers.multiply(number(far, error), number(far, 0.0), 1.0);
+        let found = powers.log_quotient;
+        let off = (found.value.re - (far / (1.0 - error)).ln_1p()).abs();
+        assert!(off <= found.error && found.error < 1.1 * off, "{off} {}", found.error);
     }
 
     #[test]
