@@ -165,13 +165,18 @@ impl Enclosure {
         }
     }
 
-    /// From bounds on log(1 − δ).
+    /// From bounds on log(1 − δ); NaN counts as no bound.
     pub fn of_complement_logs(lower: f64, upper: f64) -> Self {
+        // The smaller of NaN and 0 is 0, which is no bound on the upper side only.
+        let lower = if lower.is_nan() { f64::NEG_INFINITY } else { lower };
         let complement = |log: f64| -log.min(0.0).exp_m1();
-        Self::of_logs(
-            (complement(upper) * (1.0 - f64::EPSILON)).ln(),
-            (complement(lower) * (1.0 + f64::EPSILON)).ln(),
-        )
+        // The complement and its logarithm are rounded once each; that of 0 is exact.
+        let moved = |log: f64, sign: f64| {
+            let found = complement(log).ln();
+            let error = f64::EPSILON * (2.0 + found.abs());
+            if found.is_finite() { found + sign * error } else { found }
+        };
+        Self::of_logs(moved(upper, -1.0), moved(lower, 1.0))
     }
 
     /// Lower bound on δ, rounded down.
@@ -266,6 +271,21 @@ mod tests {
         }
     }
 
+    #[test]
+    fn what_is_not_a_number_is_no_bound() {
+        assert_eq!(Enclosure::of_logs(f64::NAN, f64::NAN), Enclosure::TRIVIAL);
+        assert_eq!(Enclosure::of_complement_logs(f64::NAN, f64::NAN), Enclosure::TRIVIAL);
+        // 1 − δ is at most 1/2, and at least 1/2.
+        let half = 0.5f64.ln();
+        let least = Enclosure::of_complement_logs(f64::NAN, half);
+        assert!(
+            least.log_upper == 0.0 && (least.lower() - 0.5).abs() < 1e-14,
+            "{least:?}"
+        );
+        let most = Enclosure::of_complement_logs(half, f64::NAN);
+        assert!(most.lower() == 0.0 && (most.upper() - 0.5).abs() < 1e-14, "{most:?}");
+    }
+
     /// Two steps of rounding at either end: δ itself must lie between the ends that are handed out.
     #[test]
     fn the_ends_of_an_enclosure_are_rounded_outwards() {
@@ -348,5 +368,33 @@ mod tests {
     fn the_delta_of_an_enclosure_holds_both_ends() {
         let delta = Interval::from(Enclosure::of_logs(0.25f64.ln(), 0.5f64.ln()));
         assert!(delta.lower <= 0.25 && delta.upper >= 0.5 && delta.width() < 0.2501);
+    }
+
+    /// log(1 − e^x) by mpmath, in two numbers: the nearest one and what it leaves.
+    #[test]
+    fn complements_are_rounded_outwards() {
+        for (log, head, rest) in [
+            (-2.038_324_073_523_145_4e-260, -597.959_996_240_825_3, -1.523_513_4e-14),
+            (-1.698_717_188_284_648e-46, -105.389_040_906_640_82, -2.717_386_2e-15),
+            (-1.356_393_478_338_354_7e-71, -163.178_712_279_386_13, -3.372_740_1e-15),
+            (-40.0, -4.248_354_255_291_589e-18, -1.333_989_6e-34),
+            (-0.5, -0.932_752_129_567_188_6, -1.261_646_2e-17),
+        ] {
+            let found = Enclosure::of_complement_logs(log, log);
+            // The difference of neighbouring numbers is exact.
+            assert!(
+                found.log_lower - head <= rest && found.log_upper - head >= rest,
+                "{log} {found:?}"
+            );
+            assert!(
+                found.width() <= 8.0 * f64::EPSILON * (2.0 + f64::abs(head)),
+                "{log} {found:?}"
+            );
+        }
+        assert_eq!(Enclosure::of_complement_logs(0.0, 0.0), Enclosure::ZERO);
+        assert_eq!(
+            Enclosure::of_complement_logs(f64::NEG_INFINITY, 0.0),
+            Enclosure::TRIVIAL
+        );
     }
 }
