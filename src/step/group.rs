@@ -42,10 +42,11 @@ impl Group {
     /// once for every batch.
     ///
     /// Batches are drawn independently, so that a member is in each of them as another record would be, and its gradients in several
-    /// batches are aligned at worst, as those of other records are.
+    /// batches are one and the same: aligned, as those of other records are at worst. The cosine of a single record says nothing.
     ///
     /// # Errors
-    /// More than 100,000 rates or norms.
+    /// More than 100,000 rates or norms; several batches and several members with a cosine below 1, as the cosine of two copies of one
+    /// member is 1.
     ///
     /// # Example
     /// ```
@@ -61,11 +62,18 @@ impl Group {
             let copies = listable((values.len() as u64).saturating_mul(batches))? / values.len().max(1);
             Ok(Some(values.repeat(copies)))
         };
+        let is_bounded = batches > 1 && self.cosine < 1.0;
+        if is_bounded && self.size > 1 {
+            return Err(Error::Mismatch(
+                "batches that are added up take aligned records only: those of one member have one gradient"
+                    .into(),
+            ));
+        }
         Ok(Self {
             size: self.size.saturating_mul(batches),
             rates: of_all(self.rates)?,
             norms: of_all(self.norms)?,
-            cosine: self.cosine,
+            cosine: if is_bounded { 1.0 } else { self.cosine },
         })
     }
 }
@@ -110,6 +118,21 @@ mod tests {
         for (found, exact) in law.log_weights().iter().zip(exact.log_weights()) {
             assert!((found - exact).abs() < 1e-14);
         }
+    }
+
+    /// The copies of one record are aligned whatever is known of other records, and with several members no one cosine is that of all copies.
+    #[test]
+    fn copies_in_accumulated_batches_have_one_direction() {
+        for cosine in [0.0, 0.4] {
+            let group = |size| Group {
+                cosine,
+                ..Group::of(size)
+            };
+            assert_eq!(group(1).in_batches(3).unwrap(), Group::of(3));
+            assert!(group(2).in_batches(3).is_err());
+            assert_eq!(group(2).in_batches(1).unwrap(), group(2));
+        }
+        assert_eq!(Group::of(2).in_batches(3).unwrap(), Group::of(6));
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! One step of a run, and the law of the shift by which its group changes the sum of a batch.
 
 use crate::error::{Error, Result, require, require_probability, require_sample_rate};
+use crate::step::group::require_group_size;
 use crate::step::members::{needs_poisson, norms_of_equal_sums, norms_of_sums};
 use crate::step::{Group, GroupLaw, Mechanism, Sampling};
 
@@ -44,6 +45,7 @@ impl Step {
             Sampling::Poisson { sample_rate } => {
                 require_sample_rate(sample_rate)?;
                 require_probability("cosine", group.cosine)?;
+                require_rates_of_all(group)?;
                 match (&group.rates, &group.norms) {
                     (None, None) => {
                         norms_of_equal_sums(GroupLaw::binomial(group.size, sample_rate)?, group.cosine)
@@ -84,12 +86,48 @@ impl Step {
     }
 }
 
+/// Checks the size of a group, and that every record of it has a rate where any has its own.
+fn require_rates_of_all(group: &Group) -> Result<()> {
+    require_group_size(group.size)?;
+    let rates = group.rates.as_ref().map_or(group.size, |rates| rates.len() as u64);
+    if rates == group.size {
+        return Ok(());
+    }
+    Err(Error::Mismatch(format!(
+        "a group of {} records needs a rate for each, got {rates}",
+        group.size
+    )))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::loss::StepLoss;
     use crate::loss::pairs::StepOutcome;
     use crate::step::Direction;
+
+    #[test]
+    fn groups_whose_size_is_not_that_of_their_lists_are_refused() {
+        let law = |size, rates: Option<Vec<f64>>, norms: Option<Vec<f64>>| {
+            let group = Group {
+                rates,
+                norms,
+                ..Group::of(size)
+            };
+            Step {
+                group,
+                ..Step::poisson(Mechanism::Gaussian { noise_multiplier: 1.0 }, 0.1, size)
+            }
+            .law()
+        };
+        let (rates, norms) = (Some(vec![0.1, 0.2]), Some(vec![1.0, 0.5]));
+        assert!(law(2, rates.clone(), norms.clone()).is_ok() && law(2, None, norms.clone()).is_ok());
+        for size in [0, 1, 3, 1 << 60, u64::MAX] {
+            assert!(law(size, rates.clone(), None).is_err(), "{size}");
+            assert!(law(size, rates.clone(), norms.clone()).is_err(), "{size}");
+            assert!(law(size, None, norms.clone()).is_err(), "{size}");
+        }
+    }
 
     #[test]
     fn a_mixture_is_the_law_that_it_names() {
