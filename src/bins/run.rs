@@ -36,6 +36,8 @@ const ENTRY_COST: f64 = 20.0;
 const FLOOR: f64 = 1e-3;
 /// Maximum number of bins: the bounds on rounding errors grow in proportion to it.
 const MOST_BINS: usize = 20_000;
+/// Maximum number of epochs: the chain holds several numbers for each.
+const MOST_EPOCHS: usize = 1_000_000;
 /// Largest ε, where e^ε times the rounding of a number near 1 is as large as δ = 10⁻³.
 const LARGEST_EPSILON: f64 = 25.0;
 /// ε is found within this part of 1 + ε where δ is known well enough.
@@ -93,7 +95,12 @@ impl ChainRun {
             self.bins,
             "in [1, 20000]",
         )?;
-        require(self.epochs >= 1, "epochs", self.epochs, "at least 1")?;
+        require(
+            self.epochs >= 1 && self.epochs <= MOST_EPOCHS,
+            "epochs",
+            self.epochs,
+            "in [1, 1000000]",
+        )?;
         require(self.decay >= 0.0 && self.decay < 1.0, "decay", self.decay, "in [0, 1)")?;
         let first = self.first >= 0.0 && self.first < 1.0 + self.decay;
         require(first, "first", self.first, "at least 0 and below 1 + decay")?;
@@ -183,9 +190,11 @@ impl ChainCurve {
     /// ε at `delta` in (0, 1): certified bounds. `ceiling` is an ε with which the run is known to have δ at most `delta`.
     ///
     /// # Errors
-    /// [`Error::OutOfRange`] for δ outside of (0, 1).
+    /// [`Error::OutOfRange`] for δ outside of (0, 1) or a ceiling below 0; [`Error::Contradiction`] where δ at the ceiling is certified to be
+    /// above `delta`, or the ends of ε cross.
     pub fn epsilon(&mut self, delta: f64, ceiling: f64, directions: &[Direction]) -> Result<Interval> {
         require(delta > 0.0 && delta < 1.0, "delta", delta, "in (0, 1)")?;
+        require(ceiling >= 0.0, "ceiling", ceiling, "at least 0")?;
         let end = ceiling.min(LARGEST_EPSILON);
         // The lower end is below δ wherever δ itself is, also where the interval is wide.
         let target = delta.ln();
@@ -194,13 +203,13 @@ impl ChainCurve {
         if at_zero.upper <= delta {
             return Ok(Interval::exact(0.0));
         }
-        if at_end.lower > delta {
-            return Ok(Interval {
-                lower: end,
-                upper: ceiling.max(end),
-            });
-        }
         let tolerance = EPSILON_TOLERANCE * (1.0 + end);
+        if at_end.lower > delta {
+            // ε is above `end`: where that is the ceiling, by rounding at most.
+            let beyond = (end + tolerance).min(LARGEST_EPSILON);
+            let is_above = beyond > ceiling && self.delta(beyond, directions)?.lower > delta;
+            return Interval::of_bounds(if is_above { beyond } else { end }, ceiling);
+        }
         let root = if at_zero.lower > delta {
             let ends = ((0.0, excess(at_zero)), (end, excess(at_end)));
             solve_decreasing_between(ends, tolerance, |epsilon| self.delta(epsilon, directions).map(excess))?
@@ -209,10 +218,7 @@ impl ChainCurve {
         };
         let upper = self.step_out(root, tolerance, |found| found.upper <= delta, directions)?;
         let lower = self.step_out(root, -tolerance, |found| found.lower > delta, directions)?;
-        Ok(Interval {
-            lower: lower.unwrap_or(0.0),
-            upper: upper.unwrap_or(ceiling).min(ceiling),
-        })
+        Interval::of_bounds(lower.unwrap_or(0.0), upper.unwrap_or(ceiling).min(ceiling))
     }
 
     /// The first ε on the way from `root` at which the interval of δ meets the condition, by steps that double.
@@ -387,6 +393,25 @@ mod tests {
         );
     }
 
+    /// A ceiling with which δ is certified to be above what is asked for contradicts it.
+    #[test]
+    fn ceilings_that_are_too_low_are_an_error() {
+        let mut chain = curve(3, 2, 0.5, 0.5, 2.0);
+        let epsilon = chain.epsilon(1e-5, 20.0, &[Direction::Add]).unwrap();
+        for ceiling in [0.0, 0.9 * epsilon.lower, epsilon.lower - 1e-6] {
+            let found = chain.epsilon(1e-5, ceiling, &[Direction::Add]);
+            assert_eq!(found, Err(Error::Contradiction), "{ceiling}");
+        }
+        let tight = chain.epsilon(1e-5, epsilon.upper, &[Direction::Add]).unwrap();
+        assert!(tight.lower <= tight.upper && tight.upper <= epsilon.upper);
+        for wrong in [-1e-9, f64::NAN] {
+            assert!(matches!(
+                chain.epsilon(1e-5, wrong, &[Direction::Add]),
+                Err(Error::OutOfRange { .. })
+            ));
+        }
+    }
+
     /// One bin in one epoch, added, where δ is 10⁻⁷ to 10⁻¹⁵: in closed form, and to more digits than an error of 10⁻¹⁴ leaves.
     #[test]
     fn small_deltas_have_digits_where_the_record_is_added() {
@@ -423,6 +448,14 @@ mod tests {
         for wrong in [
             ChainRun { bins: 0, ..run },
             ChainRun { epochs: 0, ..run },
+            ChainRun {
+                epochs: 1_000_001,
+                ..run
+            },
+            ChainRun {
+                epochs: usize::MAX,
+                ..run
+            },
             ChainRun { first: 1.6, ..run },
             ChainRun { decay: 1.0, ..run },
             ChainRun { noise: f64::NAN, ..run },
