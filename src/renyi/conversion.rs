@@ -38,8 +38,17 @@ impl Conversion {
 const ROUNDING: f64 = 8.0 * f64::EPSILON;
 
 /// log of the factor that Lemma 2.2 gains over e^{(α−1)(τ−ε)}: (α−1)·log(1 − 1/α) − log α.
+///
+/// Its terms are both negative, and each is right to a few units in its last place: log(1 − 1/α) of a large α by its distance from 0, of
+/// an α next to 1 by the quotient, whose rounding of the logarithm is multiplied by α − 1, which is no more than 2·log α.
 fn log_gain(order: f64) -> f64 {
-    (order - 1.0) * ((order - 1.0) / order).ln() - order.ln()
+    let excess = order - 1.0;
+    let log_part = if order < 2.0 {
+        (excess / order).ln()
+    } else {
+        (-1.0 / order).ln_1p()
+    };
+    excess * log_part - order.ln()
 }
 
 /// ε at δ of a divergence `rdp`, rounded up; 0 if the guarantee holds with ε = 0.
@@ -64,6 +73,10 @@ fn delta_of_order(order: f64, rdp: f64, epsilon: f64) -> f64 {
     }
     let gain = log_gain(order);
     let log_delta = (order - 1.0) * (rdp - epsilon) + gain;
+    if log_delta == f64::NEG_INFINITY {
+        // The size of its rounding is infinite, too, and the sum of both would be no number.
+        return f64::from_bits(1);
+    }
     let rounding = ROUNDING * ((order - 1.0) * (rdp + epsilon) + gain.abs() + 1.0);
     // A δ below the smallest positive number is rounded up to it.
     (log_delta + rounding).exp().clamp(f64::from_bits(1), 1.0)
@@ -84,7 +97,9 @@ fn delta_of_order(order: f64, rdp: f64, epsilon: f64) -> f64 {
 /// ```
 pub fn rdp_to_epsilon(orders: &[f64], rdp: &[f64], delta: f64, conversion: Conversion) -> Result<Guarantee> {
     require_delta(delta)?;
-    smallest(orders, rdp, |order, rdp| conversion.epsilon(order, rdp, delta))
+    smallest(orders, rdp, f64::INFINITY, |order, rdp| {
+        conversion.epsilon(order, rdp, delta)
+    })
 }
 
 /// The smallest δ over `orders` at ε ≥ 0.
@@ -101,10 +116,11 @@ pub fn rdp_to_epsilon(orders: &[f64], rdp: &[f64], delta: f64, conversion: Conve
 /// ```
 pub fn rdp_to_delta(orders: &[f64], rdp: &[f64], epsilon: f64, conversion: Conversion) -> Result<Guarantee> {
     crate::error::require_epsilon(epsilon)?;
-    smallest(orders, rdp, |order, rdp| conversion.delta(order, rdp, epsilon))
+    smallest(orders, rdp, 1.0, |order, rdp| conversion.delta(order, rdp, epsilon))
 }
 
-fn smallest(orders: &[f64], rdp: &[f64], value: impl Fn(f64, f64) -> f64) -> Result<Guarantee> {
+/// The smallest `value` over `orders`, none of which is above `largest`.
+fn smallest(orders: &[f64], rdp: &[f64], largest: f64, value: impl Fn(f64, f64) -> f64) -> Result<Guarantee> {
     require_some_order(orders)?;
     if orders.len() != rdp.len() {
         return Err(Error::Mismatch(format!(
@@ -114,7 +130,7 @@ fn smallest(orders: &[f64], rdp: &[f64], value: impl Fn(f64, f64) -> f64) -> Res
         )));
     }
     let mut best = Guarantee {
-        value: f64::INFINITY,
+        value: largest,
         order: orders[0],
     };
     for (&order, &divergence) in orders.iter().zip(rdp) {
@@ -188,6 +204,37 @@ mod tests {
         ] {
             let found = delta_of_order(order, rdp, epsilon);
             assert!(found >= exact && found <= exact * (1.0 + 1e-12), "{found} {exact}");
+        }
+    }
+
+    /// As above, for orders at which the factor α − 1 multiplies the rounding of log(1 − 1/α).
+    #[test]
+    fn large_orders_are_rounded_up() {
+        let found = delta_of_order(
+            9_807.059_359_783_421,
+            4.405_880_764_575_093e-4,
+            3.005_017_504_308_438e-4,
+        );
+        let exact = 0.000_148_175_683_984_180_75;
+        assert!(found >= exact && found <= exact * (1.0 + 1e-13), "{found} {exact}");
+        let found = epsilon_of_order(9999.0, 5.729_656_504_955_509e-4, 0.011_264_547_193_997_92);
+        let exact = 4.415_998_279_681_100_5e-07;
+        assert!(found >= exact && found <= exact + 1e-17, "{found} {exact}");
+        let found = epsilon_of_order(1.000_000_1, 0.0625, 0.75);
+        let exact = 2_876_803.667_242_428;
+        assert!(found >= exact && found <= exact * (1.0 + 1e-13), "{found} {exact}");
+    }
+
+    /// log δ is below every number, and δ is rounded up to the smallest positive one.
+    #[test]
+    fn delta_far_beyond_the_divergence_is_the_smallest_positive_number() {
+        for conversion in [Conversion::Canonne, Conversion::Optimal] {
+            for (order, epsilon) in [(1e4, 1e305), (64.0, 1e308), (1e300, 1e10)] {
+                let found = rdp_to_delta(&[order], &[0.0], epsilon, conversion).unwrap();
+                assert_eq!((found.value, found.order), (f64::from_bits(1), order));
+            }
+            let found = rdp_to_delta(&[2.0, 3.0], &[f64::INFINITY; 2], 1.0, conversion).unwrap();
+            assert_eq!((found.value, found.order), (1.0, 2.0));
         }
     }
 

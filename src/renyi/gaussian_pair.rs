@@ -44,7 +44,8 @@ impl GaussianPair {
 
     /// D_α(P‖Q) = log E_{N(0, σ²)}[r^p]/(α − 1), with p = α for "remove" and 1 − α for "add".
     ///
-    /// The value is within 1e-10 of the divergence in relative terms and `upper` is above it.
+    /// The value is within 1e-10 of the divergence in relative terms, for σ in [1e-8, 1e30], and `upper` is above it; outside only `upper`
+    /// is meaningful.
     ///
     /// # Example
     /// ```
@@ -67,7 +68,11 @@ impl GaussianPair {
             }
             Self::Revealing { law, noise_multiplier } => {
                 let value = revealed(law, *noise_multiplier, order, direction);
-                Divergence { value, upper: value }
+                // The logarithm of a probability, or a quotient of a few factors.
+                Divergence {
+                    value,
+                    upper: value * (1.0 + 4.0 * f64::EPSILON),
+                }
             }
         }
     }
@@ -75,8 +80,8 @@ impl GaussianPair {
 
 /// Divergence where the noise is so small that the output reveals the shift.
 ///
-/// Without noise the pair is δ_0 against atoms w_j at s_j: −log w_0 when adding, ∞ when removing. With noise below 1e-8 these are
-/// upper bounds, and so is the divergence of the Gaussian with the largest shift; the smaller one is exact up to e^-1e15.
+/// Without noise, adding has −log w_0 and removing has ∞. For 0 < σ < 1e-8 both directions are bounded by the Gaussian of the largest shift,
+/// and adding also by −log w_0; the smaller bound is taken.
 fn revealed(law: &GroupLaw, noise_multiplier: f64, order: f64, direction: Direction) -> f64 {
     let shifts = law.shifts();
     if shifts == [0.0] {

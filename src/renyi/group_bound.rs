@@ -30,8 +30,8 @@ impl CountLaw {
     ///
     /// `component_rdp(k)` is τ_k(α), the divergence of the mechanism without sampling for k records.
     ///
-    /// The relative error of a term w·e^x is about 2^-53·(|log w| + x): this size, of the terms that count, determines how far the
-    /// result is rounded up.
+    /// The relative error of a term w·e^x is about 2^-53·(|log w| + x), and that of the sum is as many units of its logarithm: the
+    /// largest of these sizes, of the terms that count, determines how far the result is rounded up.
     pub(super) fn subsampled(&self, order: f64, component_rdp: impl Fn(usize) -> f64) -> f64 {
         let exponents: Vec<f64> = self
             .law
@@ -43,13 +43,16 @@ impl CountLaw {
             })
             .collect();
         let log_excess = self.log_excess(&exponents);
+        if log_excess == f64::NEG_INFINITY {
+            return 0.0;
+        }
         let size = self
             .law
             .log_weights()
             .iter()
             .zip(&exponents)
             .filter(|&(w, &x)| x > 0.0 && w + x > log_excess - NEGLIGIBLE)
-            .fold(0.0, |size: f64, (w, x)| size.max(w.abs() + x));
+            .fold(log_excess.abs(), |size: f64, (w, x)| size.max(w.abs() + x));
         let rounding = 4.0 * f64::EPSILON * (8.0 + size);
         log1p_exp(log_excess + rounding) / (order - 1.0) * ROUNDING
     }
@@ -173,6 +176,16 @@ mod tests {
         let rows: [&[f64]; 2] = [&[0.0, 0.0], &[0.3, 0.9]];
         let bound = renyi_group_bound(&[2.0, 6.0], &rows, 1.0).unwrap();
         assert!((bound[0] / 0.3 - 1.0).abs() < 2e-14 && (bound[1] / 0.9 - 1.0).abs() < 2e-14);
+    }
+
+    /// Always sampled, the bound is that of the one record; the logarithm of its excess is rounded to a part of its own size.
+    #[test]
+    fn tiny_components_are_rounded_up() {
+        for rdp in [1.7e-60, 3e-300, 2e-9] {
+            let found = renyi_group_bound(&[2.0], &[&[0.0], &[rdp]], 1.0).unwrap()[0];
+            assert!(found >= rdp && found <= rdp * (1.0 + 1e-12), "{rdp} {found}");
+        }
+        assert_eq!(renyi_group_bound(&[2.0], &[&[0.0], &[0.0]], 1.0).unwrap(), [0.0]);
     }
 
     #[test]

@@ -32,7 +32,7 @@ pub(super) fn exact_pair(mechanism: Mechanism, law: &GroupLaw) -> Result<Box<dyn
         }),
         Mechanism::Skellam { variance, sensitivity } => Box::new(SkellamPair::new(law, variance, sensitivity)),
         Mechanism::RandomizedResponse { keep } => Box::new(ResponsePair {
-            seen: -law.log_probability_of_zero().exp_m1(),
+            log_missed: law.log_probability_of_zero(),
             keep,
         }),
     })
@@ -63,8 +63,8 @@ impl ExactPair for LaplacePair {
 /// Randomised response: Q answers 1 with probability 1 − p, P with 1 − p + s(2p − 1).
 #[derive(Debug)]
 struct ResponsePair {
-    /// s, the probability that a member of the group is in the batch.
-    seen: f64,
+    /// log(1 − s), s being the probability that a member of the group is in the batch.
+    log_missed: f64,
     /// p.
     keep: f64,
 }
@@ -75,9 +75,17 @@ const RESPONSE_ERROR: f64 = 1e-12;
 impl ExactPair for ResponsePair {
     fn of_order(&mut self, order: f64, direction: Direction) -> Result<Divergence> {
         let exponent = direction.ratio_exponent(order);
-        let offset = self.seen * (2.0 * self.keep - 1.0);
+        let seen = -self.log_missed.exp_m1();
+        let offset = seen * (2.0 * self.keep - 1.0);
         let yes = (-self.keep).ln_1p() + PowerExcess::at((offset / (1.0 - self.keep)).ln_1p(), exponent).log_value;
-        let no = self.keep.ln() + PowerExcess::at((-offset / self.keep).ln_1p(), exponent).log_value;
+        // The ratio of the other answer, 1 − s(2p − 1)/p = 1 − s + s(1 − p)/p: the difference would lose the digits of a small one.
+        let fall = offset / self.keep;
+        let log_ratio = if fall < 0.5 {
+            (-fall).ln_1p()
+        } else {
+            (self.log_missed.exp() + seen * (1.0 - self.keep) / self.keep).ln()
+        };
+        let no = self.keep.ln() + PowerExcess::at(log_ratio, exponent).log_value;
         let value = log1p_exp(log_add(yes, no)) / (order - 1.0);
         Ok(Divergence {
             value,
@@ -212,6 +220,16 @@ mod tests {
                 3.0,
                 0.204_457_304_675_639_33,
                 0.296_929_657_597_954,
+            ),
+            (
+                Mechanism::RandomizedResponse {
+                    keep: 0.999_999_992_812_844_6,
+                },
+                30,
+                0.5,
+                8.0,
+                18.629_123_132_080_41,
+                18.750_970_363_374_492,
             ),
             (
                 Mechanism::RandomizedResponse { keep: 0.625 },

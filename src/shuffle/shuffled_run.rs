@@ -94,8 +94,48 @@ impl ShuffledRun {
     /// The probability that one record is in some batch of the run.
     pub(super) fn taking_part(&self) -> f64 {
         let (complete, rest) = self.complete();
-        let missed = |rounds: u64| 1.0 - (rounds * self.batch_size) as f64 / self.dataset_size as f64;
-        let epochs = missed(self.epochs(1).rounds()).powf(complete as f64);
-        (1.0 - epochs * missed(rest)).max(0.0)
+        // log of the probability that it is in none of the first so many rounds of an epoch, without the cancellation of 1 − x.
+        let log_missed = |rounds: u64| (-((rounds * self.batch_size) as f64 / self.dataset_size as f64)).ln_1p();
+        // No epoch at all misses every record, whether or not a whole one takes them all: 0·∞ is no number.
+        let of_epochs = if complete == 0 {
+            0.0
+        } else {
+            complete as f64 * log_missed(self.epochs(1).rounds())
+        };
+        (of_epochs + log_missed(rest)).exp_m1().abs()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Quotients of whole numbers: 1 − (1 − Rb/N)^E·(1 − rb/N).
+    #[test]
+    fn taking_part_keeps_its_digits() {
+        for (dataset_size, batch_size, steps, exact) in [
+            (60_007, 1, 1, 1.0 / 60_007.0),
+            (1 << 53, 1, 3, 3.0 / f64::powi(2.0, 53)),
+            (60_007, 1, 0, 0.0),
+            (12, 4, 3, 1.0),
+            (12, 4, 7, 1.0),
+            (13, 4, 2, 8.0 / 13.0),
+            // 1 − 1/13·5/13
+            (13, 4, 5, 164.0 / 169.0),
+        ] {
+            let run = ShuffledRun {
+                dataset_size,
+                batch_size,
+                group_size: 1,
+                steps,
+                noise_multiplier: 0.0,
+                change: RecordChange::ZeroOut,
+            };
+            let found = run.taking_part();
+            assert!(
+                (found - exact).abs() <= 4.0 * f64::EPSILON * exact,
+                "{run:?} {found} {exact}"
+            );
+        }
     }
 }

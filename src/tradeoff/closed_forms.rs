@@ -5,6 +5,27 @@ use crate::interval::Interval;
 use crate::special::log_space::log1p_exp;
 use crate::special::normal::{log_upper_tail, quantile};
 
+/// The product of two numbers that are at least 0: between two neighbouring numbers where it is rounded.
+pub(crate) fn product(a: f64, b: f64) -> Interval {
+    /// Smaller products round by more than their last place.
+    const SMALLEST: f64 = 1e-290;
+    let value = a * b;
+    if a == 0.0 || b == 0.0 {
+        return Interval::exact(0.0);
+    }
+    if value < SMALLEST {
+        return Interval {
+            lower: value.next_down().max(0.0),
+            upper: value.next_up(),
+        };
+    }
+    let error = a.mul_add(b, -value);
+    Interval {
+        lower: if error < 0.0 { value.next_down() } else { value },
+        upper: if error > 0.0 { value.next_up() } else { value },
+    }
+}
+
 /// Φ(Φ^{-1}(α) + μ) or, if not `below`, its complement to 1.
 pub(crate) fn gaussian_tail(distance: f64, alpha: f64, below: bool) -> Interval {
     let Approx { value: t, error } = quantile(alpha);
@@ -13,7 +34,8 @@ pub(crate) fn gaussian_tail(distance: f64, alpha: f64, below: bool) -> Interval 
     }
     let threshold = if below { -(t + distance) } else { t + distance };
     let hazard = threshold.max(0.0) + 1.0;
-    let wrong = error + f64::EPSILON * (t.abs() + distance);
+    // The distance itself may be wrong by two units in its last place.
+    let wrong = error + f64::EPSILON * (t.abs() + 3.0 * distance);
     Interval::around(
         log_upper_tail(threshold).exp(),
         hazard * wrong + 2e-15 * (4.0 + threshold.max(0.0).powi(2)),
@@ -105,6 +127,19 @@ mod tests {
         }
         assert_eq!(gaussian_tail(1.0, 0.0, true), Interval::exact(0.0));
         assert_eq!(gaussian_tail(1.0, 1.0, false), Interval::exact(0.0));
+    }
+
+    #[test]
+    fn products_are_enclosed_by_neighbouring_numbers() {
+        assert_eq!(product(3.0, 0.5), Interval::exact(1.5));
+        assert_eq!(product(0.0, 0.1), Interval::exact(0.0));
+        // 3·1.8600191988901231 and 3·0.1 in whole numbers of 2^-60: the first is rounded down, the second up.
+        let whole = |x: f64| (x * f64::powi(2.0, 60)) as u128;
+        for factor in [1.860_019_198_890_123_1, 0.1] {
+            let found = product(3.0, factor);
+            assert!(found.lower.next_up() == found.upper, "{found:?}");
+            assert!(whole(found.lower) < 3 * whole(factor) && 3 * whole(factor) < whole(found.upper));
+        }
     }
 
     #[test]

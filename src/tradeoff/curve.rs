@@ -15,8 +15,9 @@
 //! | inverse | | of the leaves; every operation above commutes with it |
 
 use crate::error::{Error, Result, require, require_sample_rate};
+use crate::interval::Interval;
 use crate::step::{Adjacency, Step};
-use crate::tradeoff::closed_forms::delta_of_pair;
+use crate::tradeoff::closed_forms::{delta_of_pair, product};
 use crate::tradeoff::composed::{Composed, Products};
 use crate::tradeoff::envelope::Envelope;
 use crate::tradeoff::factor::{Factor, PublicMixture};
@@ -32,6 +33,8 @@ const MAX_DISTANCE: f64 = 1e6;
 const MAX_LOSS: f64 = 600.0;
 /// Largest group of an iterate without a closed form: each record costs one evaluation of the power.
 pub const MAX_GROUP: u64 = 10_000;
+/// Whole numbers above this may be rounded to an `f64`.
+const LARGEST_EXACT: u64 = 1 << 53;
 
 /// A trade-off function; cheap to clone, never changed.
 #[derive(Debug, Clone)]
@@ -46,6 +49,8 @@ pub(crate) enum Node {
     /// T(Lap(0, 1), Lap(μ, 1)).
     Laplace {
         distance: f64,
+        /// Lower bound on μ, which is below `distance` where that is a rounded product.
+        nearest: f64,
     },
     /// f_{ε,δ}.
     EpsilonDelta {
@@ -142,11 +147,23 @@ impl TradeoffCurve {
     /// # Errors
     /// μ out of range.
     pub fn laplace(distance: f64) -> Result<Self> {
-        require((0.0..=MAX_LOSS).contains(&distance), "mu", distance, "in [0, 600]")?;
-        if distance == 0.0 {
+        Self::laplace_within(Interval::exact(distance))
+    }
+
+    /// [`TradeoffCurve::laplace`] for a μ that is known up to its rounding.
+    ///
+    /// # Errors
+    /// μ out of range.
+    fn laplace_within(distance: Interval) -> Result<Self> {
+        let Interval { lower, upper } = distance;
+        require((0.0..=MAX_LOSS).contains(&upper), "mu", upper, "in [0, 600]")?;
+        if upper == 0.0 {
             return Self::gaussian(0.0);
         }
-        Ok(Self::new(Node::Laplace { distance }))
+        Ok(Self::new(Node::Laplace {
+            distance: upper,
+            nearest: lower,
+        }))
     }
 
     /// f_{ε,δ}(α) = max{0, 1 − δ − e^ε α, e^{−ε}(1 − δ − α)}.
@@ -338,7 +355,8 @@ impl TradeoffCurve {
         Ok(match &*self.0 {
             Node::Gaussian { distance: 0.0 } => self.clone(),
             Node::Subsampled { rate: first, of } => Self::new(Node::Subsampled {
-                rate: first * rate,
+                // Rounded up: values of a subsampled curve allow for some units in the last place of its rate.
+                rate: product(*first, rate).upper.min(1.0),
                 of: of.clone(),
             }),
             Node::EpsilonDelta { epsilon, delta } => Self::of_polygon(subsampled_polygon(
@@ -362,11 +380,20 @@ impl TradeoffCurve {
     pub fn group(&self, size: u64) -> Result<Self> {
         require(size >= 1, "k", size, "at least 1")?;
         let times = size as f64;
+        let (fewest, most) = if size > LARGEST_EXACT {
+            (times.next_down(), times.next_up())
+        } else {
+            (times, times)
+        };
         match &*self.0 {
-            // Noise that is shifted by μ: the k-th iterate shifts it by kμ.
-            Node::Gaussian { distance } => Self::gaussian(times * distance),
-            Node::Laplace { distance } => Self::laplace(times * distance),
+            // Noise that is shifted by μ: the k-th iterate shifts it by kμ, rounded up. Values of a Gaussian curve allow for some units
+            // in the last place of its distance.
             _ if size == 1 => Ok(self.clone()),
+            Node::Gaussian { distance } => Self::gaussian(product(most, *distance).upper),
+            Node::Laplace { distance, nearest } => Self::laplace_within(Interval {
+                lower: product(fewest, *nearest).lower,
+                upper: product(most, *distance).upper,
+            }),
             Node::Group { size: first, of, .. } => of.group(first.saturating_mul(size)),
             _ => {
                 require(size <= MAX_GROUP, "k", size, "at most 10000 without closed form")?;
@@ -416,6 +443,23 @@ mod tests {
         ));
         assert!(is_gaussian(&gaussian.subsample(0.0).unwrap(), 0.0));
         assert!(is_gaussian(&gaussian.subsample(1.0).unwrap(), 0.5));
+    }
+
+    /// δ of Laplace noise next to its largest loss, 1 − e^{(ε − kμ)/2}, with mpmath at 40 digits.
+    #[test]
+    fn rounded_distances_of_groups_are_enclosed() {
+        let one = TradeoffCurve::laplace(1.860_019_198_890_123_1).unwrap();
+        let group = one.group(3).unwrap();
+        let (found, exact) = (group.delta(5.580_057_596_670_364).unwrap(), 2.775_557_561_562_887_4e-15);
+        assert!(found.lower <= exact && exact <= found.upper, "{found:?}");
+        // Exact products are no wider than what they are made of.
+        let exact = TradeoffCurve::laplace(1.5).unwrap().group(3).unwrap();
+        assert_eq!(exact.max_loss(), 4.5);
+        assert_eq!(exact.delta(4.5).unwrap(), Interval::exact(0.0));
+        let twice = one.subsample(0.3).unwrap().subsample(0.7).unwrap();
+        assert!(
+            matches!(&*twice.0, Node::Subsampled { rate, .. } if *rate >= 0.3 * 0.7 && *rate <= 0.21 * (1.0 + 4e-16))
+        );
     }
 
     #[test]

@@ -28,7 +28,10 @@ impl TradeoffCurve {
         require((0.0..=1.0).contains(&alpha), "alpha", alpha, "in [0, 1]")?;
         let found = match &*self.0 {
             Node::Gaussian { distance } => gaussian_tail(*distance, alpha, true),
-            Node::Laplace { distance } => Interval::around(laplace_power(*distance, alpha), 1e-15),
+            Node::Laplace { distance, nearest } => Interval {
+                lower: laplace_power(*nearest, alpha) * (1.0 - 1e-15),
+                upper: laplace_power(*distance, alpha) * (1.0 + 1e-15),
+            },
             Node::EpsilonDelta { epsilon, delta } => {
                 let steep = delta + epsilon.exp() * alpha;
                 let flat = -(-epsilon).exp_m1() + (-epsilon).exp() * (delta + alpha);
@@ -90,7 +93,10 @@ impl TradeoffCurve {
                 let found = one_step::delta(&StepLoss::shift(*distance), epsilon.abs());
                 mirrored(epsilon, found.into())
             }
-            Node::Laplace { distance } => Interval::around(laplace_delta(*distance, epsilon), 1e-15),
+            Node::Laplace { distance, nearest } => Interval {
+                lower: laplace_delta(*nearest, epsilon) * (1.0 - 1e-15),
+                upper: laplace_delta(*distance, epsilon) * (1.0 + 1e-15),
+            },
             Node::EpsilonDelta { epsilon: bound, delta } => delta_of_pair(*bound, *delta, epsilon),
             Node::Polygon(polygon) => polygon.delta(epsilon.exp()),
             Node::Split(bound) => mirrored(epsilon, bound.delta(epsilon.abs())),
@@ -121,8 +127,8 @@ impl TradeoffCurve {
             Node::Subsampled { rate, of } => {
                 let found = of.symmetrize()?.delta_at_infinity()?;
                 Interval {
-                    lower: rate * found.lower * (1.0 - f64::EPSILON),
-                    upper: rate * found.upper * (1.0 + f64::EPSILON),
+                    lower: rate * found.lower * (1.0 - 4.0 * f64::EPSILON),
+                    upper: rate * found.upper * (1.0 + 4.0 * f64::EPSILON),
                 }
             }
             Node::Group { .. } => self.power(0.0)?,
@@ -136,14 +142,14 @@ impl TradeoffCurve {
         match &*self.0 {
             Node::Gaussian { distance: 0.0 } => 0.0,
             Node::Gaussian { .. } | Node::Split(_) => f64::INFINITY,
-            Node::Laplace { distance } => *distance,
+            Node::Laplace { distance, .. } => *distance,
             Node::EpsilonDelta { epsilon, delta: 0.0 } => *epsilon,
             Node::EpsilonDelta { .. } => f64::INFINITY,
             Node::Polygon(polygon) => polygon.limits().epsilon,
             Node::Composed(composed) => composed.limits().epsilon,
             Node::Envelope(envelope) => envelope.limits().epsilon,
             Node::Subsampled { rate, of } => (rate * of.max_loss().exp_m1()).ln_1p() * (1.0 + 1e-14),
-            Node::Group { size, of, .. } => *size as f64 * of.max_loss(),
+            Node::Group { size, of, .. } => (*size as f64 * of.max_loss()).next_up(),
             Node::Minimum(a, b) => a.max_loss().max(b.max_loss()),
             Node::Maximum(a, b) => a.max_loss().min(b.max_loss()),
         }
@@ -157,7 +163,7 @@ impl TradeoffCurve {
             Node::Composed(composed) => composed.limits().distance,
             Node::Envelope(envelope) => envelope.limits().distance,
             Node::Subsampled { of, .. } => of.widest_distance(),
-            Node::Group { size, of, .. } => *size as f64 * of.widest_distance(),
+            Node::Group { size, of, .. } => (*size as f64 * of.widest_distance()).next_up(),
             Node::Minimum(a, b) => a.widest_distance().max(b.widest_distance()),
             Node::Maximum(a, b) => a.widest_distance().min(b.widest_distance()),
             _ => distance_of_pure(self.max_loss()),
@@ -179,7 +185,7 @@ impl TradeoffCurve {
             Node::Gaussian { distance } if *distance < MAX_FIXED_POINT_DISTANCE => {
                 Some(log_upper_tail(0.5 * distance).exp())
             }
-            Node::Laplace { distance } => Some(0.5 * (-0.5 * distance).exp()),
+            Node::Laplace { distance, .. } => Some(0.5 * (-0.5 * distance).exp()),
             _ => None,
         }
     }

@@ -1,4 +1,4 @@
-//! Interval on a mixture of Gaussian trade-off functions from one split of its law (SHUFFLE Definitions 5.3 and 5.4).
+//! Bounds on a mixture of Gaussian trade-off functions from one split of its law (SHUFFLE Definitions 5.3 and 5.4).
 //!
 //! Let c have the law q(c), and μ = c/σ at the split. With u ≥ P(c < split), where all below the split counts as no
 //! information and all above it as the split, no guarantee is better than
@@ -11,13 +11,17 @@
 //!
 //! Both are symmetric. For ε ≥ 0 only the part of slope −1 and steeper counts. There 1 − û = (1 − u)(1 − G_μ), so that
 //! δ(ε) = (1 − u)·δ_μ(ε − log(1 − u)); and f^L is G_μ − l up to its fixed point β = G_μ(β) − l, so that
-//! δ(ε) = l + δ_μ(ε) as long as that is attained left of β, and 1 − β − e^ε β from there on.
+//! δ(ε) = l + δ_μ(ε) as long as that is attained left of β, and 1 − β − e^ε β from there on. With β = Φ(−w − μ) the fixed point is
+//! Φ(w) − Φ(−w − μ) = l, and the optimum Φ(−ε/μ − μ/2) is left of it where ε/μ − μ/2 ≥ w. Whichever of both holds, 1 − β − e^ε β
+//! is a lower bound and l + δ_μ(ε) an upper one.
 
 use crate::curve::one_step;
 use crate::interval::Interval;
 use crate::loss::StepLoss;
-use crate::special::normal::{log_upper_tail, quantile};
+use crate::special::log_space::log1p_exp;
+use crate::special::normal::log_upper_tail;
 use crate::special::root::solve_decreasing;
+use crate::tradeoff::closed_forms::gaussian_tail;
 
 /// f^U or f^L.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -30,45 +34,126 @@ pub struct SplitBound {
     pub distance: f64,
 }
 
-/// Relative error that is allowed for a value of G_μ; `values_hold_those_at_high_precision` compares.
+/// Relative error that is allowed for a value of δ_μ; `values_hold_those_at_high_precision` compares.
 const GAUSSIAN_ERROR: f64 = 1e-13;
+/// The w of a fixed point is within this of 0: P(N(0, 1) > 40) is below the smallest positive number.
+const LARGEST_QUANTILE: f64 = 40.0;
+/// Relative rounding error of a sum or product of a few terms.
+const ROUNDING: f64 = 4.0 * f64::EPSILON;
+
+/// P(N(0, 1) > t) for a t that is wrong by at most `wrong`, and a bound on its relative error.
+fn upper_tail(t: f64, wrong: f64) -> (f64, f64) {
+    // The hazard rate is below t + 1 for t ≥ 0, and below 1 for t < 0.
+    let hazard = t.max(0.0) + 1.0;
+    (
+        log_upper_tail(t).exp(),
+        1e-15 * (5.0 + 2.0 * t.max(0.0).powi(2)) + 2.0 * hazard * wrong,
+    )
+}
 
 impl SplitBound {
-    /// Φ(Φ^{-1}(α) + μ) = 1 − G_μ(α).
-    fn gaussian_power(&self, alpha: f64) -> f64 {
-        log_upper_tail(-(quantile(alpha).value + self.distance)).exp()
-    }
-
     fn gaussian_delta(&self, epsilon: f64) -> Interval {
         one_step::delta(&StepLoss::shift(self.distance), epsilon).into()
     }
 
-    /// β with G_μ(β) − l = β.
-    fn fixed_point(&self) -> f64 {
-        let excess = |beta: f64| Ok::<_, ()>(1.0 - self.gaussian_power(beta) - self.tail - beta);
-        solve_decreasing(0.0, 0.5, f64::EPSILON, excess).unwrap_or(0.5)
+    /// l − Φ(w) + Φ(−w − μ), which falls with w, and a bound on its error.
+    fn excess(&self, w: f64) -> (f64, f64) {
+        let far = w + self.distance;
+        let (beyond, beyond_error) = upper_tail(far, f64::EPSILON * far.abs());
+        // Sums of small terms, of which none but l, or 1 − l, is known without a rounding.
+        let (value, term, term_error) = if self.tail < 0.5 {
+            let (below, error) = upper_tail(-w, 0.0);
+            (self.tail + (beyond - below), below, error)
+        } else {
+            let (above, error) = upper_tail(w, 0.0);
+            ((above + beyond) - (1.0 - self.tail), above, error)
+        };
+        let size = self.tail.min(1.0 - self.tail) + term + beyond;
+        let error = beyond * beyond_error + term * term_error + ROUNDING * size + 4.0 * f64::MIN_POSITIVE;
+        (value, error)
+    }
+
+    /// Bounds on the w of the fixed point, for l in (0, 1).
+    fn fixed_point(&self) -> Interval {
+        let (low, high) = ((-0.5 * self.distance).max(-LARGEST_QUANTILE), LARGEST_QUANTILE);
+        let Ok(root) = solve_decreasing(low, high, f64::EPSILON, |w| {
+            Ok::<f64, std::convert::Infallible>(self.excess(w).0)
+        });
+        // Steps away from the root that double, until the sign is certain.
+        let certain = |direction: f64, end: f64| {
+            let mut step = ROUNDING * (1.0 + root.abs());
+            loop {
+                let w = root + direction * step;
+                if (w - end) * direction >= 0.0 {
+                    return end;
+                }
+                let (value, error) = self.excess(w);
+                if -direction * value > error {
+                    return w;
+                }
+                step *= 2.0;
+            }
+        };
+        Interval {
+            lower: certain(-1.0, low),
+            upper: certain(1.0, high),
+        }
     }
 
     /// 1 − f(α).
     pub(crate) fn power(&self, alpha: f64) -> Interval {
-        let value = if self.is_upper {
-            // The ends of the part of slope −1.
-            let shift = -(-self.tail).ln_1p() / self.distance;
-            let first = log_upper_tail(0.5 * self.distance + shift).exp();
-            let last = self.tail + (1.0 - self.tail) * log_upper_tail(0.5 * self.distance - shift).exp();
-            if alpha <= first {
-                (1.0 - self.tail) * self.gaussian_power(alpha)
-            } else if alpha <= last {
-                1.0 - (first + last - alpha)
-            } else {
-                self.gaussian_power((alpha - self.tail) / (1.0 - self.tail))
-            }
-        } else if alpha <= self.fixed_point() {
-            (self.gaussian_power(alpha) + self.tail).min(1.0)
-        } else {
-            self.gaussian_power((alpha + self.tail).min(1.0))
+        if self.is_upper {
+            return self.power_of_upper(alpha);
+        }
+        // f^L is the larger of G_μ(α) − l and G_μ(α + l).
+        let first = gaussian_tail(self.distance, alpha, true);
+        let first = Interval {
+            lower: (first.lower + self.tail) * (1.0 - ROUNDING),
+            upper: (first.upper + self.tail) * (1.0 + ROUNDING),
         };
-        Interval::around(value, GAUSSIAN_ERROR)
+        let sum = alpha + self.tail;
+        let second = |alpha: f64| gaussian_tail(self.distance, alpha.clamp(0.0, 1.0), true);
+        first
+            .min(Interval {
+                lower: second(sum.next_down()).lower,
+                upper: second(sum.next_up()).upper,
+            })
+            .within(0.0, 1.0)
+    }
+
+    /// 1 − f^U(α).
+    fn power_of_upper(&self, alpha: f64) -> Interval {
+        if self.tail >= 1.0 {
+            return Interval::exact(alpha);
+        }
+        // The ends of the part of slope −1.
+        let shift = -(-self.tail).ln_1p() / self.distance;
+        let wrong = f64::EPSILON * (0.5 * self.distance + 2.0 * shift);
+        let rest = 1.0 - self.tail;
+        let (first, first_error) = upper_tail(0.5 * self.distance + shift, wrong);
+        let (near, near_error) = upper_tail(0.5 * self.distance - shift, wrong);
+        let last = self.tail + rest * near;
+        if alpha <= first {
+            let power = gaussian_tail(self.distance, alpha, true);
+            return Interval {
+                lower: rest * power.lower * (1.0 - ROUNDING),
+                upper: rest * power.upper * (1.0 + ROUNDING),
+            };
+        }
+        let (value, error) = if alpha <= last {
+            (
+                1.0 - (first + last - alpha),
+                first * first_error + rest * near * near_error,
+            )
+        } else {
+            // The slope is at most 1 here, so that a rounding of α counts once.
+            let power = gaussian_tail(self.distance, (alpha - self.tail) / rest, true);
+            (power.middle(), 0.5 * power.width())
+        };
+        Interval {
+            lower: value - error - 2.0 * ROUNDING,
+            upper: value + error + 2.0 * ROUNDING,
+        }
     }
 
     /// δ(ε) for ε ≥ 0.
@@ -77,26 +162,49 @@ impl SplitBound {
             if self.tail >= 1.0 {
                 return Interval::exact(0.0);
             }
-            let found = self.gaussian_delta(epsilon - (-self.tail).ln_1p());
+            let inner = epsilon - (-self.tail).ln_1p();
             let rest = 1.0 - self.tail;
             return Interval {
-                lower: rest * found.lower * (1.0 - GAUSSIAN_ERROR),
-                upper: rest * found.upper * (1.0 + GAUSSIAN_ERROR),
+                lower: rest * self.gaussian_delta(inner * (1.0 + ROUNDING)).lower * (1.0 - GAUSSIAN_ERROR),
+                upper: rest * self.gaussian_delta(inner * (1.0 - ROUNDING)).upper * (1.0 + GAUSSIAN_ERROR),
             };
         }
-        let attained = log_upper_tail(epsilon / self.distance + 0.5 * self.distance).exp();
-        let beta = self.fixed_point();
-        if attained <= beta {
-            let found = self.gaussian_delta(epsilon);
-            return Interval {
-                lower: (self.tail + found.lower) * (1.0 - GAUSSIAN_ERROR),
-                upper: (self.tail + found.upper) * (1.0 + GAUSSIAN_ERROR),
-            };
+        if self.tail >= 1.0 {
+            return Interval::exact(1.0);
         }
-        let value = 1.0 - beta * (1.0 + epsilon.exp());
+        let found = self.gaussian_delta(epsilon);
+        let mut bounds = Interval {
+            lower: (self.tail + found.lower) * (1.0 - GAUSSIAN_ERROR),
+            upper: (self.tail + found.upper) * (1.0 + GAUSSIAN_ERROR),
+        };
+        if self.tail == 0.0 {
+            return bounds;
+        }
+        let threshold = epsilon / self.distance - 0.5 * self.distance;
+        let wrong = ROUNDING * (epsilon / self.distance + 0.5 * self.distance);
+        let w = self.fixed_point();
+        if threshold - wrong < w.upper {
+            let at_fixed_point = self.delta_at_fixed_point(w, epsilon);
+            bounds.lower = at_fixed_point.lower;
+            if threshold + wrong <= w.lower {
+                bounds.upper = bounds.upper.min(at_fixed_point.upper);
+            }
+        }
+        bounds
+    }
+
+    /// 1 − β(1 + e^ε) for the fixed point β = Φ(−w − μ).
+    fn delta_at_fixed_point(&self, w: Interval, epsilon: f64) -> Interval {
+        let log_odds = log1p_exp(epsilon);
+        let value = |w: f64, sign: f64| {
+            let far = w + self.distance;
+            let log_beta = log_upper_tail(far);
+            let error = upper_tail(far, f64::EPSILON * far.abs()).1 + ROUNDING * (log_beta.abs() + log_odds + 1.0);
+            -(log_beta + log_odds + sign * error).exp_m1()
+        };
         Interval {
-            lower: value - GAUSSIAN_ERROR,
-            upper: value + GAUSSIAN_ERROR,
+            lower: value(w.lower, 1.0) - ROUNDING,
+            upper: value(w.upper, -1.0) + ROUNDING,
         }
     }
 }
@@ -158,6 +266,49 @@ mod tests {
             assert!(found.lower <= exact && exact <= found.upper, "{found:?} {exact}");
             assert!(found.width() < 1e-12);
         }
+    }
+
+    /// mpmath at 60 digits: z with Φ(z − μ) − Φ(−z) = l by `mpmath.findroot`, δ = 1 − Φ(−z)(1 + e^ε); and min(Φ(Φ^{-1}(α) + μ) + l,
+    /// Φ(Φ^{-1}(α + l) + μ)), Φ(Φ^{-1}(α) + μ)·(1 − u).
+    #[test]
+    fn fixed_points_and_powers_in_the_tails_hold_those_at_high_precision() {
+        let bound = |is_upper, tail, distance| SplitBound {
+            is_upper,
+            tail,
+            distance,
+        };
+        for (found, exact, width) in [
+            (bound(false, 0.5, 8.1).delta(30.0), 0.997_063_400_180_207_2, 1e-12),
+            (bound(false, 0.5, 8.1).delta(20.0), 0.999_999_866_678_574_2, 1e-12),
+            (
+                bound(false, 0.000_976_562_5, 16.0).delta(100.0),
+                0.954_892_243_120_305_6,
+                1e-12,
+            ),
+            (
+                bound(false, 9.094947017729282e-13, 16.0).delta(60.0),
+                0.999_985_279_112_825_4,
+                1e-12,
+            ),
+            (bound(false, 0.75, 1000.0).delta(501_000.0), 0.908_413_525_177_179, 1e-8),
+            (
+                bound(false, 0.984_375, 0.25).delta(0.25),
+                0.988_088_700_847_307_4,
+                1e-12,
+            ),
+            (
+                bound(true, 0.001, 0.377).power(1.305e-245),
+                3.680_392_335_107_354e-240,
+                1e-10,
+            ),
+            (bound(false, 0.001, 0.377).power(1.90109156629516e-211), 0.001, 1e-10),
+        ] {
+            assert!(found.lower <= exact && exact <= found.upper, "{found:?} {exact}");
+            assert!(found.width() < width * exact, "{found:?} {exact}");
+        }
+        // Without any tail on either side nothing is known, or everything.
+        assert_eq!(bound(false, 1.0, 2.0).delta(3.0), Interval::exact(1.0));
+        assert_eq!(bound(true, 1.0, 2.0).power(0.25), Interval::exact(0.25));
     }
 
     /// A law of two distances, split at either: f^L says no more than the run satisfies, f^U no less than it can. Half of a tail fails.

@@ -7,6 +7,9 @@ use crate::tradeoff::closed_forms::mirrored;
 use crate::tradeoff::edges::Edge;
 use crate::tradeoff::polygon::Polygon;
 
+/// Relative error of a few roundings, of which one is that of the rate.
+const ROUNDING: f64 = 8.0 * f64::EPSILON;
+
 /// 1 − C_p(f)(α) for a symmetric f = 1 − `power` with the fixed point x: f_p up to x, then the line of slope −1, then f_p^{-1}
 /// (Dong, Roth and Su 2022, Section 4.2).
 ///
@@ -22,8 +25,8 @@ pub(super) fn subsampled_power(
         let power = power(alpha)?;
         let rest = (1.0 - rate) * alpha;
         Ok(Interval {
-            lower: (rate * power.lower + rest) * (1.0 - 2.0 * f64::EPSILON),
-            upper: (rate * power.upper + rest) * (1.0 + 2.0 * f64::EPSILON),
+            lower: (rate * power.lower + rest) * (1.0 - 4.0 * f64::EPSILON),
+            upper: (rate * power.upper + rest) * (1.0 + 4.0 * f64::EPSILON),
         })
     };
     if alpha <= x {
@@ -82,22 +85,27 @@ pub(super) fn subsampled_delta(
     let raised = epsilon.abs();
     let inner = (raised.exp_m1() / rate).ln_1p();
     let inner = if inner.is_finite() { inner } else { raised - rate.ln() };
-    let scaled = |factor: f64, delta: Interval| Interval {
-        lower: factor * delta.lower,
-        upper: factor * delta.upper,
+    // δ falls with ε by any factor where it is next to 0: it is taken at both ends of what the inner ε, of a few roundings, may be.
+    let mut found = Interval {
+        lower: rate * larger((inner * (1.0 + ROUNDING)).min(f64::MAX))?.lower,
+        upper: rate * larger(inner * (1.0 - ROUNDING))?.upper,
     };
-    let mut found = scaled(rate, larger(inner)?);
-    if !is_symmetric {
-        let (factor, ratio) = (1.0 - (1.0 - rate) * raised.exp(), 1.0 + (-raised).exp_m1() / rate);
-        if factor > 0.0 && ratio > 0.0 {
-            found = found.max(scaled(factor, larger(-ratio.ln())?));
-        }
+    // The ratio is wrong by a few units of 1, the larger of the terms of its difference; 1 − (1 − p)e^ε is pe^ε times the ratio.
+    let ratio = 1.0 + (-raised).exp_m1() / rate;
+    let (least, most) = (ratio - ROUNDING, ratio + ROUNDING);
+    if !is_symmetric && least > 0.0 {
+        let scale = rate * raised.exp();
+        found = found.max(Interval {
+            lower: scale * least * larger(-least.ln() + ROUNDING)?.lower,
+            upper: scale * most * larger(-most.ln() - ROUNDING)?.upper,
+        });
+    } else if !is_symmetric && most > 0.0 {
+        // δ is at most 1.
+        found.upper = found.upper.max(rate * raised.exp() * most);
     }
-    // The slope of log δ in ε is at most 1 + 1/p or so where δ counts.
-    let rounding = 8.0 * f64::EPSILON * (2.0 + raised + inner);
     let found = Interval {
-        lower: found.lower * (1.0 - rounding),
-        upper: found.upper * (1.0 + rounding),
+        lower: found.lower * (1.0 - ROUNDING),
+        upper: found.upper * (1.0 + ROUNDING),
     };
     Ok(mirrored(epsilon, found))
 }
@@ -151,6 +159,21 @@ mod tests {
             found.lower <= exact && exact <= found.upper && found.width() < 1e-14,
             "{found:?}"
         );
+    }
+
+    /// mpmath at 60 digits: p·(1 − e^{(ε' − μ)/2}) with ε' = log(1 + (e^ε − 1)/p), which is next to μ.
+    #[test]
+    fn delta_next_to_the_largest_loss_is_enclosed() {
+        let (mu, rate) = (2.812_994_335_023_974_6, 0.898_703_297_450_372);
+        let larger = |epsilon: f64| Ok(Interval::around(laplace_delta(mu, epsilon), 1e-15));
+        let exact = 1.228_457_391_729_578_8e-13;
+        for is_symmetric in [true, false] {
+            let found = subsampled_delta(larger, is_symmetric, rate, 2.712_934_889_185_681_7).unwrap();
+            assert!(
+                found.lower <= exact && exact <= found.upper && found.width() < 2e-14,
+                "{found:?}"
+            );
+        }
     }
 
     #[test]

@@ -3,26 +3,56 @@
 //! A curve with a pair of laws is a factor; any other is replaced by a curve nowhere above it that has one
 //! ([`crate::tradeoff::lattice`]).
 
-use crate::error::Result;
+use crate::error::{Result, require};
+use crate::tradeoff::closed_forms::product;
 use crate::tradeoff::composed::{Composed, Product, Products};
 use crate::tradeoff::curve::{Node, TradeoffCurve};
 use crate::tradeoff::factor::Factor;
 use crate::tradeoff::polygon::Polygon;
 use std::sync::Arc;
 
-/// Largest number of times that a factor occurs: whole numbers up to this are exact in an `f64`.
+/// Largest number of times that a factor occurs. Counts above this are refused, as an `f64` does not hold them exactly.
 const MAX_COUNT: u64 = 1 << 53;
+
+/// √n, rounded up where it is not exact.
+fn root(times: u64) -> f64 {
+    let square = if times > MAX_COUNT {
+        (times as f64).next_up()
+    } else {
+        times as f64
+    };
+    let found = square.sqrt();
+    if found.mul_add(found, -square) < 0.0 {
+        found.next_up()
+    } else {
+        found
+    }
+}
+
+/// The number of times that a factor occurs, checked.
+fn checked(times: u64) -> Result<u64> {
+    require(
+        times <= MAX_COUNT,
+        "times",
+        times,
+        "such that no factor occurs more than 2^53 times",
+    )?;
+    Ok(times)
+}
 
 impl TradeoffCurve {
     /// f ⊗ g.
     ///
     /// # Errors
-    /// A factor that the exact engine refuses.
+    /// A factor that the exact engine refuses, or that occurs more than 2^53 times.
     pub fn compose(&self, other: &Self) -> Result<Self> {
         match (&*self.0, &*other.0) {
-            (Node::Gaussian { distance: a }, Node::Gaussian { distance: b }) => Self::gaussian(a.hypot(*b)),
             (Node::Gaussian { distance: 0.0 }, _) => Ok(other.clone()),
             (_, Node::Gaussian { distance: 0.0 }) => Ok(self.clone()),
+            // Rounded up: values of a Gaussian curve allow for some units in the last place of its distance.
+            (Node::Gaussian { distance: a }, Node::Gaussian { distance: b }) => {
+                Self::gaussian(a.hypot(*b).next_up())
+            }
             _ => {
                 if let (Some(a), Some(b)) = (self.as_polygon(), other.as_polygon())
                     && let Some(product) = a.product(&b)
@@ -36,7 +66,7 @@ impl TradeoffCurve {
                 let mut products = Vec::with_capacity(count);
                 for i in 0..count {
                     let (a, b) = (&first[i.min(first.len() - 1)], &second[i.min(second.len() - 1)]);
-                    products.push(merged(a, b));
+                    products.push(merged(a, b)?);
                 }
                 Ok(Self::new(Node::Composed(Box::new(Composed::new(products, symmetric)?))))
             }
@@ -51,14 +81,14 @@ impl TradeoffCurve {
         match &*self.0 {
             _ if times == 1 => Ok(self.clone()),
             _ if times == 0 => Self::gaussian(0.0),
-            Node::Gaussian { distance } => Self::gaussian(distance * (times as f64).sqrt()),
+            Node::Gaussian { distance } => Self::gaussian(product(*distance, root(times)).upper),
             _ => {
                 if let Some(product) = self.as_polygon().and_then(|polygon| polygon.power_of(times)) {
                     return Ok(Self::of_polygon(product));
                 }
                 let mut products = self.factors()?;
                 for (_, count) in products.iter_mut().flatten() {
-                    *count = count.saturating_mul(times).min(MAX_COUNT);
+                    *count = checked(count.saturating_mul(times))?;
                 }
                 Ok(Self::new(Node::Composed(Box::new(Composed::new(
                     products,
@@ -82,7 +112,7 @@ impl TradeoffCurve {
         let factor = match &*self.0 {
             Node::Composed(composed) => return Ok(composed.products().clone()),
             Node::Gaussian { distance } => Factor::Gaussian { distance: *distance },
-            Node::Laplace { distance } => Factor::Laplace { distance: *distance },
+            Node::Laplace { distance, .. } => Factor::Laplace { distance: *distance },
             Node::EpsilonDelta { epsilon, delta } => Factor::EpsilonDelta {
                 epsilon: *epsilon,
                 delta: *delta,
@@ -93,7 +123,7 @@ impl TradeoffCurve {
                     rate: *rate,
                     distance: *distance,
                 },
-                Node::Laplace { distance } => Factor::SubsampledLaplace {
+                Node::Laplace { distance, .. } => Factor::SubsampledLaplace {
                     rate: *rate,
                     distance: *distance,
                 },
@@ -106,15 +136,18 @@ impl TradeoffCurve {
 }
 
 /// Both lists of factors as one, equal factors counted once.
-fn merged(first: &[(Factor, u64)], second: &[(Factor, u64)]) -> Product {
+///
+/// # Errors
+/// A factor that occurs more than 2^53 times.
+fn merged(first: &[(Factor, u64)], second: &[(Factor, u64)]) -> Result<Product> {
     let mut all = first.to_vec();
     for (factor, count) in second {
         match all.iter_mut().find(|known| known.0 == *factor) {
-            Some(known) => known.1 = known.1.saturating_add(*count).min(MAX_COUNT),
+            Some(known) => known.1 = checked(known.1.saturating_add(*count))?,
             None => all.push((factor.clone(), *count)),
         }
     }
-    all
+    Ok(all)
 }
 
 #[cfg(test)]
@@ -203,7 +236,7 @@ mod tests {
             TradeoffCurve::gaussian(0.9).unwrap(),
         );
         let factors = laplace.compose(&gaussian).unwrap().factors().unwrap().remove(0);
-        let all = merged(&factors, &laplace.factors().unwrap()[0]);
+        let all = merged(&factors, &laplace.factors().unwrap()[0]).unwrap();
         assert_eq!(
             all,
             [
@@ -211,7 +244,53 @@ mod tests {
                 (Factor::Gaussian { distance: 0.9 }, 1)
             ]
         );
-        let many = merged(&[(Factor::Gaussian { distance: 0.9 }, MAX_COUNT)], &factors);
-        assert_eq!(many[0].1, MAX_COUNT);
+        let many = [(Factor::Gaussian { distance: 0.9 }, MAX_COUNT - 1)];
+        assert_eq!(merged(&many, &factors).unwrap()[0].1, MAX_COUNT);
+    }
+
+    #[test]
+    fn factors_that_occur_too_often_are_refused() {
+        let laplace = TradeoffCurve::laplace(1e-9).unwrap();
+        let many = laplace.repeat(1 << 30).unwrap();
+        let half = laplace.repeat(MAX_COUNT / 2).unwrap();
+        assert!(half.compose(&half).is_ok());
+        for found in [
+            laplace.repeat(MAX_COUNT + 1),
+            laplace.repeat(1 << 60),
+            many.repeat(1 << 30),
+            many.repeat(u64::MAX),
+            half.compose(&half).unwrap().compose(&laplace),
+        ] {
+            let error = found.unwrap_err().to_string();
+            assert!(error.starts_with("times") && error.contains("2^53"), "{error}");
+        }
+    }
+
+    /// Squares are compared in whole numbers of 2^-112, of which those of these distances are multiples.
+    #[test]
+    fn distances_of_products_are_rounded_up() {
+        for (times, exact) in [
+            (4, true),
+            (9, true),
+            (2, false),
+            (3, false),
+            (7, false),
+            ((1 << 53) - 1, false),
+        ] {
+            let found = root(times);
+            assert!(
+                found * found >= times as f64 && found.mul_add(found, -(times as f64)) >= 0.0,
+                "{times}"
+            );
+            assert_eq!(found.mul_add(found, -(times as f64)) == 0.0, exact, "{times}");
+        }
+        // 0.1² + 0.7² and 3·0.1².
+        let of = |curve: &TradeoffCurve| curve.widest_distance();
+        let gaussian = |distance| TradeoffCurve::gaussian(distance).unwrap();
+        let whole = |x: f64| (x * f64::powi(2.0, 56)) as u128;
+        let sum = of(&gaussian(0.1).compose(&gaussian(0.7)).unwrap());
+        assert!(whole(sum).pow(2) >= whole(0.1).pow(2) + whole(0.7).pow(2));
+        let three = of(&gaussian(0.1).repeat(3).unwrap());
+        assert!(whole(three).pow(2) >= 3 * whole(0.1).pow(2) && three < 0.1 * 3f64.sqrt() * (1.0 + 1e-15));
     }
 }
