@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -37,6 +37,14 @@ delta."""
 DEEPEST_DELTA = 1e-18
 """Delta of one run down to which the profile is computed to answer for delta: further points take seconds,
 and the other bound answers there."""
+
+DEPTH = 1e-6
+"""Profiles are computed down to powers of this delta, so that an answer does not depend on what was asked
+before."""
+
+BELOW = 1e-4
+"""The profile goes down to this part of the delta of the best run over their mean number, at least: what
+is below it counts as no less than its end."""
 
 SLACK = 1e-10
 """Relative rounding error of sums of a thousand terms and of their exponents, with room."""
@@ -86,6 +94,15 @@ class Profile(Protocol):
         """Upper bound on the Rényi divergence."""
 
 
+class _Profile(NamedTuple):
+    """The profile of one run down to some delta, and the sum that it gives the best of several."""
+
+    epsilons: Floats
+    deltas: Floats
+    losses: Floats
+    weights: Floats
+
+
 class BestOf(SafeAnswers):
     """Privacy of the best of a random number of runs, made by ``curve.best_of(runs)``.
 
@@ -115,7 +132,7 @@ class BestOf(SafeAnswers):
     PoissonRuns(mean=20.0)
     """
 
-    __slots__ = ("_cells", "_curve", "_divergences", "_points", "_runs", "_smallest")
+    __slots__ = ("_curve", "_divergences", "_profiles", "_runs")
 
     def __init__(self, curve: Profile, runs: NumberOfRuns) -> None:
         if not isinstance(runs, RUNS):
@@ -129,10 +146,8 @@ class BestOf(SafeAnswers):
                 f"{curve.adjacency!r}: use 'add_remove' or 'replace'"
             )
         self._curve, self._runs = curve, runs
-        self._smallest = math.inf
         self._divergences: Floats | None = None
-        self._points: tuple[Floats, Floats] = (np.zeros(0), np.zeros(0))
-        self._cells: tuple[Floats, Floats] = (np.zeros(0), np.zeros(0))
+        self._profiles: dict[int, _Profile] = {}
 
     @property
     def runs(self) -> NumberOfRuns:
@@ -183,27 +198,28 @@ class BestOf(SafeAnswers):
         level = float(_deltas(delta))
         return "profile" if self._epsilon_by_profile(level) <= self._epsilon_by_renyi(level) else "renyi"
 
-    def _prepare(self, smallest: float) -> None:
-        """Compute points of the profile down to a delta of this size, and the cells."""
-        if smallest >= self._smallest:
-            return
+    def _profile_to(self, depth: int) -> _Profile:
+        """Return the profile down to a delta of ``DEPTH**depth``, and its cells."""
+        if depth in self._profiles:
+            return self._profiles[depth]
         with warnings.catch_warnings():
             # The upper ends hold, however wide the intervals are.
             warnings.simplefilter("ignore", WideIntervalWarning)
             whole = float(self._curve.delta(0.0))
-            least = max(min(smallest, 0.5 * whole), 1e-300)
+            least = max(min(DEPTH**depth, 0.5 * whole), 1e-300)
             deltas = np.geomspace(whole, least, POINTS) if whole > 0.0 else np.zeros(2)
             asked = np.clip(deltas, 1e-300, 1.0 - 2.0**-53)
             epsilons = np.asarray(self._curve.epsilon(asked)) if whole > 0.0 else np.zeros(2)
         epsilons[0] = 0.0
         # Both are certified one by one; together they have to be monotone for the chords to be found.
-        self._points = np.maximum.accumulate(epsilons), deltas
-        self._cells = self._layers()
-        self._smallest = smallest
+        points = np.maximum.accumulate(epsilons), deltas
+        self._profiles[depth] = _Profile(*points, *self._layers(points))
+        return self._profiles[depth]
 
-    def _profile(self, epsilons: Floats) -> Floats:
+    @staticmethod
+    def _chords(profile: _Profile, epsilons: Floats) -> Floats:
         """Upper bound on delta of one run by chords, convex in e^epsilon; epsilon may be negative."""
-        at, deltas = self._points
+        at, deltas = profile.epsilons, profile.deltas
         size = np.abs(epsilons)
         right = np.minimum(np.searchsorted(at, size, side="right"), at.size - 1)
         left = right - 1
@@ -216,10 +232,11 @@ class BestOf(SafeAnswers):
         whole: Floats = np.where(epsilons >= 0.0, found, np.minimum(1.0, 1.0 - below + below * found))
         return whole
 
-    def _better(self, u: Floats) -> Floats:
+    @staticmethod
+    def _better(points: tuple[Floats, Floats], u: Floats) -> Floats:
         """Lower bound on the probability of an event that has probability u for the other data set."""
-        finite = np.isfinite(self._points[0])
-        at, deltas = self._points[0][finite], self._points[1][finite]
+        finite = np.isfinite(points[0])
+        at, deltas = points[0][finite], points[1][finite]
         slopes, v = np.exp(-at), 1.0 - u
         heights = slopes * deltas
         with np.errstate(all="ignore"):
@@ -238,12 +255,12 @@ class BestOf(SafeAnswers):
         found = np.clip(found * (1.0 - 1e-13) - 1e-15, 0.0, None)
         return np.minimum(np.maximum.accumulate(found), u)
 
-    def _layers(self) -> tuple[Floats, Floats]:
+    def _layers(self, points: tuple[Floats, Floats]) -> tuple[Floats, Floats]:
         """Losses and weights of the sum that bounds delta; see the theorem."""
         deepest = min(float(-self._runs.log_weight(np.array([1.0]))[0]), DEEPEST)
         edges = self._runs.place(-np.linspace(0.0, deepest, CELLS + 1))
         edges = np.unique(np.concatenate(([0.0], edges[(edges > 0.0) & (edges < 1.0)], [1.0])))
-        top = self._runs.log_weight(self._better(edges[:-1]))
+        top = self._runs.log_weight(self._better(points, edges[:-1]))
         with np.errstate(invalid="ignore"):
             losses = np.maximum.accumulate(top - self._runs.log_weight(edges[1:]))
         weights = np.exp(top)
@@ -252,36 +269,40 @@ class BestOf(SafeAnswers):
         joined = np.add.reduceat(steps, levels[:-1])
         return losses[levels[1:] - 1], joined
 
-    def _bound(self, epsilon: float) -> float:
-        """Sum over the cells: delta at most, from the profile as it is prepared."""
-        losses, weights = self._cells
-        terms = weights * self._profile(epsilon - losses - SLACK)
+    def _bound(self, profile: _Profile, epsilon: float) -> float:
+        """Sum over the cells: delta at most."""
+        terms = profile.weights * self._chords(profile, epsilon - profile.losses - SLACK)
         return min(1.0, self._runs.mean * float(np.sum(terms)) * (1.0 + SLACK))
 
     def _delta_by_profile(self, epsilon: float) -> float:
-        """Bound of the theorem, with the profile prepared as far down as delta asks for."""
-        smallest = 1e-6
+        """Bound of the theorem, from the profile as far down as delta asks for."""
+        depth = 1
         while True:
-            self._prepare(smallest)
-            found = self._bound(epsilon)
-            floor = self._runs.mean * float(self._points[1][-1])
-            if found > 1e3 * floor or smallest <= DEEPEST_DELTA or not np.isfinite(self._points[0][-1]):
+            profile = self._profile_to(depth)
+            found = self._bound(profile, epsilon)
+            floor = max(self._runs.mean, 1.0) * float(profile.deltas[-1])
+            if (
+                found * BELOW > floor
+                or DEPTH**depth <= DEEPEST_DELTA
+                or not np.isfinite(profile.epsilons[-1])
+            ):
                 return found
-            smallest *= 1e-6
+            depth += 1
 
     def _epsilon_by_profile(self, delta: float) -> float:
         """Return the smallest epsilon, up to 1e-9 of itself, at which that bound is `delta` at most."""
-        self._prepare(1e-4 * delta / max(self._runs.mean, 1.0))
-        if self._bound(0.0) <= delta:
+        smallest = max(BELOW * delta / max(self._runs.mean, 1.0), 1e-300)
+        profile = self._profile_to(max(1, math.ceil(math.log(smallest) / math.log(DEPTH))))
+        if self._bound(profile, 0.0) <= delta:
             return 0.0
         low, high = 0.0, 1.0
-        while self._bound(high) > delta:
+        while self._bound(profile, high) > delta:
             low, high = high, 2.0 * high
             if high > 1e6:
                 return math.inf
         for _ in range(60):
             middle = 0.5 * (low + high)
-            low, high = (middle, high) if self._bound(middle) > delta else (low, middle)
+            low, high = (middle, high) if self._bound(profile, middle) > delta else (low, middle)
             if high - low <= 1e-9 * high:
                 break
         return high
@@ -293,9 +314,8 @@ class BestOf(SafeAnswers):
         one, runs = self._divergences, self._runs
         growth = max(math.log(runs.mean), 0.0) / (ORDERS - 1.0)
         if isinstance(runs, PoissonRuns):
-            self._prepare(min(self._smallest, 1e-6))
             near = np.log1p(1.0 / (ORDERS - 1.0)) * (1.0 - 1e-12)
-            found = one + runs.mean * self._profile(near) + growth
+            found = one + runs.mean * self._chords(self._profile_to(1), near) + growth
         elif isinstance(runs, NegativeBinomialRuns):
             other = np.min((1.0 - 1.0 / ORDERS) * one - math.log(runs.success) / ORDERS)
             found = one + (1.0 + runs.shape) * other + growth
