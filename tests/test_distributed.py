@@ -141,6 +141,17 @@ def test_what_cannot_be_merged_is_refused():
         distributed.merge([IndividualAccountant(1), distributed.account([0.1], [(1.0, 0.1, 1)])])
 
 
+def test_nothing_is_merged_where_a_later_accountant_is_refused():
+    parts = [distributed.account([norm], STEPS[:1]) for norm in (0.1, 0.5, 2.0)]
+    parts.append(distributed.account([0.3], [(9.0, 0.5, 7)]))
+    before = [part.state_dict() for part in parts]
+    with pytest.raises(ValueError, match="history of both must be the same"):
+        distributed.merge(parts)
+    assert [part.state_dict() for part in parts] == before
+    assert distributed.merge(parts[:3]).dataset_size == 3
+    assert [part.state_dict() for part in parts] == before
+
+
 def test_epsilons_of_rows_are_bounds_on_the_exact_ones():
     rows = distributed.accumulate(NORMS, STEPS)
     epsilons = kernels.rdp_to_epsilon(IndividualAccountant(1).orders, rows, 1e-5)

@@ -12,6 +12,7 @@ give the same bits. Importing this imports neither Dask nor torch.
 
 from __future__ import annotations
 
+import copy
 import json
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -173,7 +174,8 @@ def merge(accountants: Iterable[IndividualAccountant]) -> IndividualAccountant:
     Parameters
     ----------
     accountants : iterable of IndividualAccountant
-        Of different examples, with the same settings and steps; they are not to be used any more.
+        Of different examples, with the same settings and steps. They stay as they are, and are not to be
+        used beside the one that is returned, which shares their steps.
 
     Returns
     -------
@@ -199,6 +201,8 @@ def merge(accountants: Iterable[IndividualAccountant]) -> IndividualAccountant:
     for each in left:
         if not isinstance(each, IndividualAccountant):
             raise TypeError(f"accountants must be IndividualAccountants, got a {type(each).__name__}")
+    # Copies, as a later pair may be refused; the accounts of a state are not changed by merging it.
+    left = [copy.copy(each) for each in left]
     # Neighbours in pairs, so that no account is copied more than log2(partitions) times.
     while len(left) > 1:
         for first, second in zip(left[::2], left[1::2], strict=False):
