@@ -154,11 +154,12 @@ def test_one_step_of_a_large_group_takes_no_time() -> None:
 
 
 def test_bounds_that_contradict_each_other_are_an_error() -> None:
-    assert _core.meet_bounds((-9.0, -7.0), (-8.0, -6.0)) == (-8.0, -7.0)
-    low, high = _core.meet_bounds((-9.0, -8.0), (-8.0 + 1e-15, -7.0))
-    assert (low, high) == (-9.0, -7.0)
-    with pytest.raises(hs.ContradictionError, match="please report it with the arguments"):
-        _core.meet_bounds((-9.0, -8.0), (-7.9, -7.0))
+    low, high = _core.meet_bounds(np.array([0.25, 0.5, np.inf]), np.array([0.5, 0.5 - 1e-14, np.inf]))
+    assert low.tolist() == [0.25, 0.5 - 1e-14, np.inf]
+    assert high.tolist() == [0.5, 0.5, np.inf]
+    for lower, upper in [(0.5, 0.4999), (np.inf, 9.0), (np.nan, 1.0)]:
+        with pytest.raises(hs.ContradictionError, match="please report it with the arguments"):
+            _core.meet_bounds(np.array([0.0, lower]), np.array([1.0, upper]))
     assert issubclass(hs.ContradictionError, RuntimeError)
 
 

@@ -157,7 +157,7 @@ def history_delta(
 
 # The exact engine. Arrays are one-dimensional and of one length, one number for each question; every pair is
 # a certified interval (lower, upper).
-def meet_bounds(one: tuple[float, float], other: tuple[float, float]) -> tuple[float, float]: ...
+def meet_bounds(lower: _Array, upper: _Array) -> tuple[_Array, _Array]: ...
 def solve(
     unknown: str,
     step: _Steps,

@@ -6,8 +6,8 @@ use crate::curve::mixed_directions::Part;
 use crate::curve::planning::{Bracket, Target};
 use crate::curve::routes::Route;
 use crate::curve::{black_box, planning};
-use crate::error::{Result, require_epsilon};
-use crate::interval::Enclosure;
+use crate::error::{Error, Result, require_epsilon};
+use crate::interval::Interval;
 use crate::locks::Renewable;
 use crate::python::arrays::PyReadonlyArrayDyn;
 use crate::python::convert::{count, entries, guarded};
@@ -349,11 +349,21 @@ impl Composition {
     }
 }
 
-/// What two pairs of bounds on log δ allow together; how tests see that a contradiction reaches Python.
+/// Both ends of the intervals between certified lower and upper bounds on the same numbers, found by different runs: those that cross
+/// contradict each other, which is an error, unless it is by the last bits.
 #[pyfunction]
-pub(crate) fn meet_bounds(one: (f64, f64), other: (f64, f64)) -> Result<(f64, f64)> {
-    let met = Enclosure::of_logs(one.0, one.1)
-        .meet(Enclosure::of_logs(other.0, other.1))
-        .certified()?;
-    Ok((met.log_lower, met.log_upper))
+pub(crate) fn meet_bounds<'py>(
+    py: Python<'py>,
+    lower: PyReadonlyArrayDyn<'py, f64>,
+    upper: PyReadonlyArrayDyn<'py, f64>,
+) -> PyResult<Pair<'py>> {
+    let (lower, upper) = (entries(&lower), entries(&upper));
+    if lower.len() != upper.len() {
+        return Err(Error::Mismatch("lower and upper must have one length".into()).into());
+    }
+    let met = lower.into_iter().zip(upper).map(|(lower, upper)| {
+        let found = Interval::of_bounds(lower, upper)?;
+        Ok((found.lower, found.upper))
+    });
+    Ok(columns(py, met.collect::<Result<Vec<_>>>()?))
 }

@@ -192,7 +192,7 @@ def enclosed(
         lower = np.zeros(at.shape)
     elif rest or worse != better:
         lower = _interval(unknown, sampling, complete, better, adjacency, at, ceiling)[0]
-    return np.minimum(lower, upper), upper
+    return _core.meet_bounds(lower, upper)
 
 
 def _interval(

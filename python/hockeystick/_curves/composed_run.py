@@ -39,8 +39,8 @@ class ComposedRun:
         wide = are_wide(unknown, lower, upper, self._tolerance)
         if np.any(wide):
             others = self._both_ends_of_all(unknown, questions[wide])
-            lower[wide] = np.maximum(lower[wide], others[0])
-            upper[wide] = np.minimum(upper[wide], others[1])
+            closer = np.maximum(lower[wide], others[0]), np.minimum(upper[wide], others[1])
+            lower[wide], upper[wide] = _core.meet_bounds(*closer)
         return lower, upper
 
     def composition(self) -> _core.Composition:
@@ -63,8 +63,8 @@ class ComposedRun:
         lower, upper = getattr(self.composition(), unknown)(questions)
         if self._less is not None:
             # The upper end is that of a run that leaks more, so the lower end is that of one that leaks less.
-            lower = np.minimum(getattr(self._less, unknown)(questions)[0], upper)
-        return lower, upper
+            lower = getattr(self._less, unknown)(questions)[0]
+        return _core.meet_bounds(lower, upper)
 
     def _of_schedules(self) -> _core.Composition | None:
         """Return the run of very many kinds with its noise schedules merged; None where that is no help."""

@@ -131,8 +131,8 @@ class MixedCurve(Certifiable, CurveAnswers):
     def _both_ends(self, unknown: str, questions: Floats) -> tuple[Floats, Floats]:
         lower, upper = getattr(self._run, unknown)(questions)
         if self._less is not None:
-            lower = np.minimum(getattr(self._less, unknown)(questions)[0], upper)
-        return lower, upper
+            lower = getattr(self._less, unknown)(questions)[0]
+        return _core.meet_bounds(lower, upper)
 
     def _lower_beta(self, alpha: Floats) -> Floats:
         return entries_answered_once(alpha, self._run.beta)

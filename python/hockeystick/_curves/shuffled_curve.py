@@ -217,8 +217,8 @@ class ShuffledCurve(CurveAnswers):
         else:
             assert epsilon is not None
             unknown, given, upper = "delta", float_array(epsilon, "epsilon"), self.delta(epsilon)
-        lower = np.minimum(self._lower(unknown, given.ravel()), np.ravel(upper))
-        return in_shape(lower, given.shape), upper
+        lower, most = _core.meet_bounds(self._lower(unknown, given.ravel()), np.ravel(upper))
+        return in_shape(lower, given.shape), in_shape(most, given.shape)
 
     def renyi(self, order: ArrayLike) -> FloatOrFloats:
         """Upper bound on the Rényi divergence, which holds even if the adversary knows every batch.

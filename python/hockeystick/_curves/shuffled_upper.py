@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from hockeystick import _core
-from hockeystick._arguments import Counts, Floats
+from hockeystick._arguments import Counts, Floats, require
 from hockeystick._curves.renyi_readouts import GaussianMixture, divergence_of_mixture
 from hockeystick._vocabulary.sampling import Shuffle
 
@@ -83,6 +83,7 @@ def law_of(sampling: Shuffle, group_size: int, epochs: int, rounds: int) -> Law:
     """
     size, batch = sampling.dataset_size, sampling.batch_size
     largest = (epochs + (rounds > 0)) * group_size * min(group_size, batch)
+    require(largest < 2**63, "steps", f"some of {epochs} epochs", "so few that c² stays below 2**63")
     try:
         found = _core.membership_law("shuffle", size, batch, batch, group_size, epochs, rounds)
     except ValueError:  # too many terms
