@@ -298,6 +298,8 @@ def test_what_does_not_go_with_components_is_refused():
         hs.renyi.group_rdp(group_size=2, **run)
     with pytest.raises(ValueError, match="bound must be 'jensen' where component is given"):
         hs.renyi.group_rdp(component=flat, group_size=2, bound="exact", **run)
+    with pytest.raises(ValueError, match="adjacency must be"):
+        hs.renyi.group_rdp(component=flat, group_size=2, adjacency="nonsense", **run)
     with pytest.raises(TypeError, match="group_size is missing"):
         hs.renyi.group_rdp(component=flat, **run)
     with pytest.raises(TypeError, match="group_size is missing"):

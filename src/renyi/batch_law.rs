@@ -2,6 +2,7 @@
 
 use crate::error::{Error, Result, require};
 use crate::renyi::MAX_GROUP_SIZE;
+use crate::step::run_step::require_rates_of_all;
 use crate::step::{Adjacency, GroupLaw, Mechanism, Sampling, Step};
 
 /// The law of the number of members in a batch, and the noise in units of the shift of one member.
@@ -41,6 +42,7 @@ impl BatchLaw {
         let replaced = adjacency == Adjacency::Replace;
         match step.sampling {
             Sampling::Poisson { sample_rate } if is_aligned => {
+                require_rates_of_all(group)?;
                 let (law, rate) = match &group.rates {
                     None => (GroupLaw::binomial_of_any_size(group.size, sample_rate)?, sample_rate),
                     Some(rates) => (
@@ -158,6 +160,9 @@ mod tests {
         let found = BatchLaw::of(&step, Adjacency::Replace).unwrap();
         assert!((found.law.log_weights()[0].exp() - 0.375).abs() < 1e-15);
         assert!((found.one.log_weights()[1].exp() - 0.5).abs() < 1e-15);
+        step.group.size = 3;
+        assert!(BatchLaw::of(&step, Adjacency::AddRemove).is_err());
+        step.group.size = 2;
         step.group.norms = Some(vec![1.0, 0.5]);
         assert!(BatchLaw::of(&step, Adjacency::Replace).is_err());
         let mut step = fixed(3, 10, 2);

@@ -14,7 +14,7 @@ pub struct Guarantee {
     pub order: f64,
 }
 
-/// Smallest α − 1 of the search: ε at smaller ones exceeds 10⁴·log(1/δ).
+/// Smallest α − 1 of the search: ε at smaller ones is about 10⁴·log(1/δ) or more, above any of interest unless δ is close to 1.
 const MIN_EXCESS: f64 = 1e-4;
 /// Points of the first pass over the orders, evenly spaced in log(α − 1): a factor 2.4 apart. Guarantees are flat enough around their
 /// optimum for twice that factor.

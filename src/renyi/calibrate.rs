@@ -8,7 +8,8 @@ use crate::renyi::{MAX_ORDER, require_orders};
 use crate::special::root::solve_decreasing_between;
 use crate::step::{Adjacency, Direction, Mechanism, Step};
 
-/// Noise multipliers and scales that are searched. Divergences at either end are beyond 10⁵ nats, or below 1e-17.
+/// Noise multipliers and scales that are searched. For one record at order 2 divergences are beyond 10⁵ nats at one end and about 1e-18 at the
+/// other; larger groups and orders have more.
 const NOISE: (f64, f64) = (1e-3, 1e9);
 /// Range of the variances of Skellam noise over C²: the squares of 1e-2 and of 1e9.
 const VARIANCE: (f64, f64) = (1e-4, 1e18);

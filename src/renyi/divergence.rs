@@ -25,20 +25,23 @@ impl Divergence {
 
 /// A pair of output laws whose Rényi divergences are computed exactly.
 pub(super) trait ExactPair: Debug + Send {
-    /// D_α of the pair, D(P‖Q) for "remove" and D(Q‖P) for "add", for α in (1, 10⁴].
+    /// D_α of the pair, D(P‖Q) for "remove" and D(Q‖P) for "add", for α in (1, 10⁶], and in (1, 10⁴] for replaced records.
     ///
     /// # Errors
     /// A divergence that is too expensive to compute; the message names an alternative.
     fn of_order(&mut self, order: f64, direction: Direction) -> Result<Divergence>;
 }
 
-/// A pair of two equal laws: the group is never in a batch.
+/// A pair with one divergence at all orders: 0 where the group is never in a batch, infinity where nothing is known.
 #[derive(Debug)]
-pub(super) struct EqualPair;
+pub(super) struct ConstantPair(pub(super) f64);
 
-impl ExactPair for EqualPair {
+impl ExactPair for ConstantPair {
     fn of_order(&mut self, _: f64, _: Direction) -> Result<Divergence> {
-        Ok(Divergence::ZERO)
+        Ok(Divergence {
+            value: self.0,
+            upper: self.0,
+        })
     }
 }
 
@@ -54,6 +57,6 @@ mod tests {
         };
         assert_eq!(found.lower(), 0.75);
         assert_eq!(Divergence { value: 0.1, upper: 0.3 }.lower(), 0.0);
-        assert_eq!(EqualPair.of_order(3.0, Direction::Add), Ok(Divergence::ZERO));
+        assert_eq!(ConstantPair(0.0).of_order(3.0, Direction::Add), Ok(Divergence::ZERO));
     }
 }

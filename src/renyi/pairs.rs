@@ -3,7 +3,7 @@
 use crate::error::Result;
 use crate::loss::laplace::LaplaceLoss;
 use crate::loss::power_excess::PowerExcess;
-use crate::renyi::divergence::{Divergence, EqualPair, ExactPair};
+use crate::renyi::divergence::{ConstantPair, Divergence, ExactPair};
 use crate::renyi::gaussian_pair::GaussianPair;
 use crate::renyi::skellam_pair::SkellamPair;
 use crate::special::log_space::{log_add, log1p_exp};
@@ -22,7 +22,7 @@ use crate::step::{Direction, GroupLaw, Mechanism};
 pub(super) fn exact_pair(mechanism: Mechanism, law: &GroupLaw) -> Result<Box<dyn ExactPair>> {
     mechanism.check()?;
     if law.shifts() == [0.0] {
-        return Ok(Box::new(EqualPair));
+        return Ok(Box::new(ConstantPair(0.0)));
     }
     Ok(match mechanism {
         Mechanism::Gaussian { noise_multiplier } => Box::new(GaussianPair::new(law.clone(), noise_multiplier)?),

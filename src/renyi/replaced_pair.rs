@@ -6,7 +6,7 @@
 use crate::error::Result;
 use crate::loss::StepLoss;
 use crate::loss::pairs::StepOutcome;
-use crate::renyi::divergence::{Divergence, EqualPair, ExactPair};
+use crate::renyi::divergence::{ConstantPair, Divergence, ExactPair};
 use crate::step::{Direction, Step};
 use crate::stopping::checkpoint;
 
@@ -20,19 +20,17 @@ const MIN_EXCESS: f64 = 1e-3;
 #[derive(Debug)]
 struct ReplacedPair(StepLoss);
 
-/// A pair of which nothing is known.
-#[derive(Debug)]
-struct UnknownPair;
-
 /// The pair of `step`, the same for both orders of the data sets.
 ///
 /// # Errors
 /// A combination without a pair in `docs/theory/dominating-pairs.md`.
 pub(super) fn replaced_pair(step: &Step) -> Result<Box<dyn ExactPair>> {
     Ok(match step.outcome(None)? {
-        StepOutcome::Nothing => Box::new(EqualPair),
+        StepOutcome::Nothing => Box::new(ConstantPair(0.0)),
         StepOutcome::Loss(loss) => Box::new(ReplacedPair(loss)),
-        StepOutcome::Partly { .. } | StepOutcome::RevealsMembership { .. } => Box::new(UnknownPair),
+        StepOutcome::Partly { .. } | StepOutcome::RevealsMembership { .. } => {
+            Box::new(ConstantPair(f64::INFINITY))
+        }
     })
 }
 
@@ -47,15 +45,6 @@ impl ExactPair for ReplacedPair {
         Ok(Divergence {
             value: (moment.value.max(0.0) / excess).min(upper),
             upper,
-        })
-    }
-}
-
-impl ExactPair for UnknownPair {
-    fn of_order(&mut self, _: f64, _: Direction) -> Result<Divergence> {
-        Ok(Divergence {
-            value: f64::INFINITY,
-            upper: f64::INFINITY,
         })
     }
 }

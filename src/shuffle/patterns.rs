@@ -80,7 +80,11 @@ impl PatternLaw {
     /// # Ok::<(), hockeystick::Error>(())
     /// ```
     pub fn of(run: &EpochRun, epochs: u64, rounds: u64, largest: usize) -> Result<Self> {
-        run.check()?;
+        EpochRun {
+            epochs: epochs.max(1),
+            ..*run
+        }
+        .check()?;
         require(
             run.group_size <= LARGEST_GROUP,
             "group_size",

@@ -45,6 +45,7 @@ impl Step {
             Sampling::Poisson { sample_rate } => {
                 require_sample_rate(sample_rate)?;
                 require_probability("cosine", group.cosine)?;
+                require_group_size(group.size)?;
                 require_rates_of_all(group)?;
                 match (&group.rates, &group.norms) {
                     (None, None) => {
@@ -86,9 +87,8 @@ impl Step {
     }
 }
 
-/// Checks the size of a group, and that every record of it has a rate where any has its own.
-fn require_rates_of_all(group: &Group) -> Result<()> {
-    require_group_size(group.size)?;
+/// Checks that every record of a group has a rate where any has its own.
+pub(crate) fn require_rates_of_all(group: &Group) -> Result<()> {
     let rates = group.rates.as_ref().map_or(group.size, |rates| rates.len() as u64);
     if rates == group.size {
         return Ok(());

@@ -27,7 +27,7 @@ const CHORD_GOAL: f64 = 5e-11;
 const NEGLIGIBLE: f64 = 1e-19;
 /// Largest ε of a point: e^ε is far from overflow, which begins at 709.
 const MAX_EPSILON: f64 = 640.0;
-/// Smallest α of a point: δ does not fall below it by any digits that count at slopes of up to e^130.
+/// Smallest α of a point. Only slopes above e^130 have their optimum at smaller α, and δ there equals 1 − f(0) to all digits.
 const MIN_ALPHA: f64 = 1e-60;
 /// The ε from which the farthest one is searched, by doubling.
 const FIRST_EPSILON: f64 = 1.0 / 4096.0;

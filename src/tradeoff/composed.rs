@@ -226,11 +226,7 @@ impl Composed {
 
     /// 1 − f(0).
     pub(crate) fn delta_at_infinity(&self) -> Interval {
-        let singular = Interval::around(self.limits.singular, 1e-14);
-        Interval {
-            lower: (singular.lower - self.errors.excess).max(0.0),
-            upper: singular.upper + self.errors.left_out,
-        }
+        self.errors.widened(Interval::around(self.limits.singular, 1e-14))
     }
 
     /// δ(ε) = sup_α 1 − f(α) − e^ε α for any real ε.
@@ -253,7 +249,9 @@ impl Composed {
             excess,
         } = self.errors;
         let slack = left_out + delta * rounding;
-        let (safe, other) = ((delta - left_out) / (1.0 + rounding), delta + 2.0 * slack);
+        // δ of the engine's pairs where that of the curves is no more than `delta`, and where it is no less.
+        let safe = (delta - left_out) / (1.0 + rounding) * (1.0 - 4.0 * f64::EPSILON);
+        let other = (delta + left_out) / (1.0 - rounding.min(1.0)) * (1.0 + 4.0 * f64::EPSILON);
         if safe <= 0.5 * delta || other >= 1.0 || excess > 0.0 || self.sums[0].is_some() {
             return None;
         }

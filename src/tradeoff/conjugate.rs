@@ -71,10 +71,13 @@ pub(super) fn power_by_delta(alpha: f64, delta: impl Fn(f64) -> Result<Interval>
     let mu = (2.0 * quantile(0.5 + 0.5 * advantage).value).clamp(DISTANCES.0, DISTANCES.1);
     let start = (-mu * quantile(alpha).value - 0.5 * mu * mu, 0.25 * mu.min(1.0));
     fallible_minimum((-LOG_RANGE, LOG_RANGE), start, Some(0.0), |t| {
-        let delta = delta(t.ln())?;
+        let epsilon = t.ln();
+        let delta = delta(epsilon)?;
+        // δ is that at the rounded logarithm, whose exponential is off by as many units of t as the logarithm is large.
+        let rounding = f64::EPSILON * (2.0 + epsilon.abs());
         Ok(Interval {
-            lower: delta.lower + t * alpha * (1.0 - f64::EPSILON),
-            upper: delta.upper + t * alpha * (1.0 + f64::EPSILON),
+            lower: delta.lower + t * alpha * (1.0 - rounding),
+            upper: delta.upper + t * alpha * (1.0 + rounding),
         })
     })
 }
@@ -91,8 +94,8 @@ pub(super) fn delta_by_power(epsilon: f64, power: impl Fn(f64) -> Result<Interva
     let found = fallible_minimum((-LOG_RANGE, 0.0), start, None, |alpha| {
         let power = power(alpha.min(1.0))?;
         Ok(Interval {
-            lower: t * alpha * (1.0 - f64::EPSILON) - power.upper,
-            upper: t * alpha * (1.0 + f64::EPSILON) - power.lower,
+            lower: t * alpha * (1.0 - 2.0 * f64::EPSILON) - power.upper,
+            upper: t * alpha * (1.0 + 2.0 * f64::EPSILON) - power.lower,
         })
     })?;
     // α from 0 to the smallest of the search.

@@ -1,8 +1,8 @@
 //! Certified piecewise linear bounds on a trade-off function and on its inverse.
 //!
 //! Operations that have no closed form on the side of f or δ that is needed, and tensor products of curves without a pair of laws, use
-//! these bounds in place of the curve. Only t ≥ 1 is stored ([`Branch`]), for the curve and for its inverse, of which
-//! δ'(t) is the curve: δ(1/t) = 1 − 1/t + δ'(t)/t.
+//! these bounds in place of the curve. Only t ≥ 1 is stored ([`Branch`]), for the curve and for its inverse: with δ' the
+//! curve of the inverse, δ(1/t) = 1 − 1/t + δ'(t)/t.
 
 use crate::interval::Interval;
 use crate::tradeoff::branch::Branch;

@@ -31,7 +31,7 @@ pub(crate) struct Polygon {
     /// (loss, Q's mass) of the pair, ascending in the loss, and of the inverse.
     atoms: Vec<(f64, f64)>,
     inverse_atoms: Vec<(f64, f64)>,
-    /// Interval on the relative and on the absolute rounding error of what is read off.
+    /// Bounds on the relative and on the absolute rounding error of what is read off.
     rounding: f64,
     slack: f64,
 }
@@ -238,7 +238,7 @@ impl Polygon {
         }
     }
 
-    /// Interval on the relative and on the absolute rounding error of δ.
+    /// Bounds on the relative and on the absolute rounding error of δ.
     pub(crate) fn rounding(&self) -> (f64, f64) {
         (self.rounding, self.slack)
     }
@@ -280,7 +280,7 @@ impl Polygon {
             .rev()
             .map(|&(loss, mass)| Atom::new(loss - offset, loss + mass.ln() - common.ln()))
             .collect();
-        // The largest loss that is 0 after the shift would be −0.
+        // Atoms whose mass underflows are left out.
         law.retain(|atom| atom.log_mass > f64::NEG_INFINITY);
         let loss = if law.len() == 1 {
             None

@@ -4,6 +4,7 @@
 //! ([`crate::tradeoff::lattice`]).
 
 use crate::error::{Result, require};
+use crate::special::extended::{two_product, two_sum};
 use crate::tradeoff::closed_forms::product;
 use crate::tradeoff::composed::{Composed, Product, Products};
 use crate::tradeoff::curve::{Node, TradeoffCurve};
@@ -29,6 +30,22 @@ fn root(times: u64) -> f64 {
     }
 }
 
+/// √(a² + b²), rounded up where it is not exact.
+fn hypotenuse(a: f64, b: f64) -> f64 {
+    let found = a.hypot(b);
+    let [(a, a_rest), (b, b_rest), (square, rest)] = [a, b, found].map(|side| two_product(side, side));
+    let (sum, error) = two_sum(a, b);
+    // Rests that underflow would be 0 where the square is not exact.
+    let is_exact = [a_rest, b_rest, rest, error, sum - square]
+        .iter()
+        .all(|&rest| rest == 0.0);
+    if is_exact && a.min(b) > f64::MIN_POSITIVE / f64::EPSILON.powi(2) {
+        found
+    } else {
+        found.next_up()
+    }
+}
+
 /// The number of times that a factor occurs, checked.
 fn checked(times: u64) -> Result<u64> {
     require(
@@ -50,9 +67,7 @@ impl TradeoffCurve {
             (Node::Gaussian { distance: 0.0 }, _) => Ok(other.clone()),
             (_, Node::Gaussian { distance: 0.0 }) => Ok(self.clone()),
             // Rounded up: values of a Gaussian curve allow for some units in the last place of its distance.
-            (Node::Gaussian { distance: a }, Node::Gaussian { distance: b }) => {
-                Self::gaussian(a.hypot(*b).next_up())
-            }
+            (Node::Gaussian { distance: a }, Node::Gaussian { distance: b }) => Self::gaussian(hypotenuse(*a, *b)),
             _ => {
                 if let (Some(a), Some(b)) = (self.as_polygon(), other.as_polygon())
                     && let Some(product) = a.product(&b)
@@ -283,6 +298,13 @@ mod tests {
                 "{times}"
             );
             assert_eq!(found.mul_add(found, -(times as f64)) == 0.0, exact, "{times}");
+        }
+        for (sides, exact) in [
+            ((3.0, 4.0), 5.0),
+            ((0.5, 1.2), f64::next_up(1.3)),
+            ((3e-200, 4e-200), f64::next_up(5e-200)),
+        ] {
+            assert_eq!(hypotenuse(sides.0, sides.1), exact, "{sides:?}");
         }
         // 0.1² + 0.7² and 3·0.1².
         let of = |curve: &TradeoffCurve| curve.widest_distance();

@@ -22,6 +22,7 @@ from hockeystick._arguments import (
     shown,
 )
 from hockeystick._distinct import answered_once
+from hockeystick._vocabulary.adjacency import check_adjacency
 from hockeystick._vocabulary.beside import step_of_run, with_terms
 from hockeystick._vocabulary.groups import Group
 from hockeystick._vocabulary.mechanisms import Mechanism, check_mechanism, family_of
@@ -184,6 +185,7 @@ def group_rdp(
             raise TypeError("component goes with sample_rate and group_size, and no sampling or group")
         if sample_rate is None:
             raise TypeError("sample_rate is missing")
+        check_adjacency(adjacency)
         return _of_component(component, orders, sample_rate, group_size)
     if mechanism is None:
         raise TypeError("give exactly one of mechanism and component")
