@@ -15,6 +15,8 @@
 //! | very many steps of different noise and rates | a sum of losses, interpolated | `schedule` |
 //! | one of several of these at random, and everybody sees which | their mixture | `public_outcome` |
 //!
+//! `lattice` has laws of sums of variables on a lattice, for the dealt batches.
+//!
 //! `moment` and `panel` integrate real powers of the ratio of a Gaussian mixture, which is what Rényi divergences are made of.
 //!
 //! GROUP Theorem 18 and Lemma 14 (`docs/theory/dominating-pairs.md`): every k-neighbouring pair of data sets is dominated by
@@ -40,6 +42,7 @@ mod laplace_pairs;
 mod laplace_power;
 mod laplace_step;
 mod laplace_sums;
+mod lattice;
 pub(crate) mod line;
 pub(crate) mod loss_curve;
 pub(crate) mod max_loss;

@@ -4,8 +4,8 @@
 //! distribution is a convolution power. Rounding Y at random without changing its mean makes the curve larger; a factor by which
 //! the rounded ratio is contracted towards its mean makes it smaller than the true one, and tells how far both are apart.
 
-/// Terms that are added up before their sum is added to others, which bounds rounding.
-const BLOCK: usize = 64;
+use crate::loss::lattice::places::Places;
+use std::sync::Arc;
 
 /// The law under Q of Y', the likelihood ratio Y of one batch that the record is in, moved to the two ends of its cell.
 ///
@@ -19,21 +19,10 @@ pub(super) struct Batch {
     pub(super) lowest: f64,
     /// Distance of two places.
     pub(super) width: f64,
-    /// Probabilities of the places.
-    pub(super) masses: Vec<f64>,
-    /// Bound on their relative errors.
-    pub(super) error: f64,
+    /// The law of the place.
+    pub(super) places: Arc<Places>,
     /// γ: 1 + γ(Y' − 1) is below Y in the convex order (`docs/theory/random-allocation.md`, Proposition 13).
     pub(super) contraction: f64,
-}
-
-/// Moments of the place of Y' under a tilt.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct PlaceMoments {
-    /// log E[e^{θJ}].
-    pub(super) log_moment: f64,
-    pub(super) mean: f64,
-    pub(super) variance: f64,
 }
 
 /// e^{1/b} − e^{−1/b}.
@@ -77,47 +66,13 @@ impl Batch {
             low,
             lowest: (-1.0 / scale).exp_m1(),
             width,
-            masses,
-            error: 32.0 * f64::EPSILON * (1.0 + 1.0 / scale),
+            places: Arc::new(Places {
+                masses,
+                error: 32.0 * f64::EPSILON * (1.0 + 1.0 / scale),
+            }),
             // The subtraction may round up, by less than the distance to the number below.
             contraction: (1.0 - shrinking(scale, width)).next_down().max(0.0),
         }
-    }
-
-    /// The largest place.
-    pub(super) fn top(&self) -> usize {
-        self.masses.len() - 1
-    }
-
-    /// Moments of the place under the tilt e^{θJ}, the logarithm to [`Batch::moment_error`].
-    pub(super) fn moments(&self, tilt: f64) -> PlaceMoments {
-        let reference = if tilt > 0.0 { self.top() as f64 } else { 0.0 };
-        let (mut sum, mut first, mut second) = (0.0, 0.0, 0.0);
-        for (i, block) in self.masses.chunks(BLOCK).enumerate() {
-            let mut part = (0.0, 0.0, 0.0);
-            for (j, mass) in block.iter().enumerate() {
-                let place = (i * BLOCK + j) as f64 - reference;
-                let weight = mass * (tilt * place).exp();
-                part.0 += weight;
-                part.1 += weight * place;
-                part.2 += weight * place * place;
-            }
-            sum += part.0;
-            first += part.1;
-            second += part.2;
-        }
-        let mean = first / sum;
-        PlaceMoments {
-            log_moment: sum.ln() + tilt * reference,
-            mean: mean + reference,
-            variance: (second / sum - mean * mean).max(0.0),
-        }
-    }
-
-    /// Bound on the error of a log moment: of masses, of exponentials, of sums, and of the logarithm.
-    pub(super) fn moment_error(&self, tilt: f64) -> f64 {
-        let sums = (BLOCK + self.masses.len() / BLOCK + 8) as f64;
-        self.error + f64::EPSILON * (sums + 4.0 * tilt.abs() * self.top() as f64)
     }
 }
 
@@ -130,15 +85,15 @@ mod tests {
         for (scale, cells) in [(1.0f64, 1), (0.3, 17), (5.0, 512)] {
             let law = Batch::new(scale, cells);
             let at = |j: usize| law.lowest + law.width * j as f64;
-            let sum: f64 = law.masses.iter().sum();
-            let mean: f64 = law.masses.iter().enumerate().map(|(j, mass)| mass * at(j)).sum();
+            let sum: f64 = law.places.masses.iter().sum();
+            let mean: f64 = law.places.masses.iter().enumerate().map(|(j, mass)| mass * at(j)).sum();
             assert!(
-                (sum - 1.0).abs() < law.error && mean.abs() < 30.0 * law.error,
+                (sum - 1.0).abs() < law.places.error && mean.abs() < 30.0 * law.places.error,
                 "{scale}: {sum} {mean}"
             );
-            let moments = law.moments(0.0);
-            assert!(moments.log_moment.abs() < law.moment_error(0.0));
-            assert!((law.lowest + law.width * moments.mean).abs() < 30.0 * law.error);
+            let moments = law.places.moments(0.0);
+            assert!(moments.log_moment.abs() < law.places.moment_error(0.0));
+            assert!((law.lowest + law.width * moments.mean).abs() < 30.0 * law.places.error);
         }
     }
 
@@ -173,7 +128,8 @@ mod tests {
             };
             let contracted = |k: f64, shrinking: f64| -> f64 {
                 let at = |j: usize| 1.0 + (1.0 - shrinking) * (law.lowest + law.width * j as f64);
-                law.masses
+                law.places
+                    .masses
                     .iter()
                     .enumerate()
                     .map(|(j, mass)| mass * (at(j) - k).max(0.0))

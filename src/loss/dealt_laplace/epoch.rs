@@ -5,9 +5,10 @@
 //! inequality bounds what is outside it.
 
 use super::batch::Batch;
-use super::sum::{PlaceSum, TiltedLaw};
-use super::threshold::{End, Threshold};
+use super::threshold::Threshold;
 use crate::approx::Approx;
+use crate::loss::lattice::excess::End;
+use crate::loss::lattice::sum::{PlaceSum, TiltedLaw};
 use crate::special::log_space::log_add;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -18,10 +19,6 @@ const TILT_STEP: f64 = 2.0;
 const MAX_TILT: i64 = 40;
 /// Tilts that are tried for a bound on what is beyond a place.
 const SADDLES: i32 = 6;
-/// Terms whose exponentials follow from one of them by multiplication.
-const BLOCK: usize = 64;
-/// Rounding of a sum of positive terms and of its exponentials, relative.
-const SUM_ERROR: f64 = 2e-12;
 /// Logarithms of ratios nearer to 1 than this come from W' − 1, others from W', which is a sum of positive terms.
 const NEAR_ONE: f64 = 0.5;
 /// Exponentials of logarithms above this do not underflow.
@@ -30,6 +27,9 @@ const LEAST_EXPONENT: f64 = -700.0;
 /// W' = 1 + (Σ (Y'_i − 1))/t over the batches of an epoch of t that were released.
 #[derive(Debug)]
 pub(super) struct Epoch {
+    pub(super) batch: Batch,
+    /// Number of batches that were released, and the sum of their places.
+    released: f64,
     pub(super) sum: PlaceSum,
     /// t, and how many of its batches were not released.
     total: f64,
@@ -43,11 +43,10 @@ pub(super) struct Epoch {
 impl Epoch {
     /// The epoch of `total` batches of which `released` are.
     pub(super) fn new(batch: Batch, released: u64, total: u64) -> Self {
-        let sum = PlaceSum {
-            batch,
-            count: released as f64,
-        };
+        let sum = PlaceSum::of_equal(Arc::clone(&batch.places), released as f64);
         Self {
+            batch,
+            released: released as f64,
             total: total as f64,
             still: (total - released) as f64,
             deviation: sum.moments(0.0).variance.sqrt().max(f64::MIN_POSITIVE),
@@ -58,13 +57,13 @@ impl Epoch {
 
     /// W' − 1 at a place.
     pub(super) fn excess(&self, place: f64) -> f64 {
-        (self.sum.count * self.sum.batch.lowest + self.sum.batch.width * place) / self.total
+        (self.released * self.batch.lowest + self.batch.width * place) / self.total
     }
 
     /// W' at a place: a sum of positive terms, which has all its digits where W' is next to 0.
     pub(super) fn ratio(&self, place: f64) -> f64 {
-        let batch = &self.sum.batch;
-        (self.still + self.sum.count * batch.low + batch.width * place) / self.total
+        let batch = &self.batch;
+        (self.still + self.released * batch.low + batch.width * place) / self.total
     }
 
     /// The place at which W' is k, a real number, from k or from k − 1, whichever gives it the smaller error.
@@ -72,9 +71,9 @@ impl Epoch {
     /// In units of the last place, e^{−1/b} and the width of a cell are off by at most half of 1/b, as 1/b is rounded, and by three for
     /// exponentials and roundings; e^{−1/b} − 1 is off by two.
     fn place(&self, k: &Threshold) -> Approx {
-        let batch = &self.sum.batch;
+        let batch = &self.batch;
         let units = 4.0 + batch.exponent;
-        let (low, lowest) = (self.sum.count * batch.low, self.sum.count * batch.lowest);
+        let (low, lowest) = (self.released * batch.low, self.released * batch.lowest);
         let (size, size_above) = (k.ratio.abs() * self.total + self.still, k.excess.abs() * self.total);
         let of_ratio = Approx::new(
             k.ratio * self.total - self.still - low,
@@ -113,12 +112,12 @@ impl Epoch {
     /// The two terms of W' − 1 have so many units of error, and their sum is divided by W'; that quotient is monotone in the place. W' itself has
     /// a relative error of fewer units. For W' between 1/2 and 3/2 the quotient is at most three times as many, as both terms are at most 3/2.
     pub(super) fn log_error(&self, first: f64, last: f64) -> f64 {
-        let batch = &self.sum.batch;
+        let batch = &self.batch;
         let units = 4.0 + batch.exponent;
         let of = |place: f64| {
             let excess = self.excess(place);
             if excess.abs() < NEAR_ONE {
-                let size = (batch.width * place - self.sum.count * batch.lowest) / self.total;
+                let size = (batch.width * place - self.released * batch.lowest) / self.total;
                 units * size / (1.0 + excess)
             } else {
                 4.0 * units
@@ -129,7 +128,7 @@ impl Epoch {
 
     /// W' of two neighbouring places differs by this.
     pub(super) fn step(&self) -> f64 {
-        self.sum.batch.width / self.total
+        self.batch.width / self.total
     }
 
     /// The law under the tilt of this number; `None` where it is not computed to any use.
@@ -219,7 +218,7 @@ impl Epoch {
         let bound = |k: i32| {
             let saddle = near.tilt + away * 0.5f64.powi(k);
             let tilt = if above { saddle.max(slope) } else { saddle.min(slope) };
-            let of_ratios = exponent.abs() * (4.0 + self.sum.batch.exponent + here.abs());
+            let of_ratios = exponent.abs() * (4.0 + self.batch.exponent + here.abs());
             let rounding = 16.0 * f64::EPSILON * ((tilt * place).abs() + of_ratios);
             exponent * here + self.sum.log_moment_bound(tilt) - tilt * place + rounding
         };
@@ -262,30 +261,10 @@ impl Epoch {
     }
 
     fn smaller_side(&self, k: &Threshold, place: f64, above: bool, end: End, law: &TiltedLaw) -> f64 {
-        let last = law.first + (law.masses.len() - 1) as f64;
-        let (value, farthest) = law.distances(place, above);
-        // The largest of u·e^{∓θu} over these distances.
-        let rate = if above { law.tilt } else { -law.tilt };
-        let largest = if rate * farthest > 1.0 {
-            1.0 / (std::f64::consts::E * rate)
-        } else {
-            farthest * (-rate * farthest).exp()
-        };
-        let log_scale = law.log_scale - law.tilt * place + self.step().ln();
-        let error = law.error * largest;
-        let terms = (BLOCK + law.masses.len() / BLOCK) as f64;
-        let slack = law.relative_error
-            + SUM_ERROR
-            + f64::EPSILON * (terms + 8.0 * (law.log_scale.abs() + (law.tilt * place).abs()));
-        let log = |value: f64| {
-            if value > 0.0 {
-                value.ln() + log_scale
-            } else {
-                f64::NEG_INFINITY
-            }
-        };
+        let last = law.last();
+        let direct = law.log_excess(place, above, end) + self.step().ln();
         if end == End::Lower {
-            return log((value - error) * (1.0 - slack));
+            return direct;
         }
         // What counts outside the window: at most W' above, at most k below.
         let (power, log_size) = if above {
@@ -300,7 +279,6 @@ impl Epoch {
             outside = log_add(outside, between);
         }
         // Sums of logarithms keep what is too small for an exponential.
-        let direct = log((value + error) * (1.0 + slack));
         if outside == f64::NEG_INFINITY {
             direct
         } else {
@@ -324,36 +302,6 @@ fn with_difference(k: &Threshold, log: f64, end: End) -> f64 {
     sum + sign * f64::EPSILON * (8.0 + 2.0 * sum.abs())
 }
 
-impl TiltedLaw {
-    /// Σ v·u·e^{∓θu} over the masses v at the distances u ≥ 0 above, or below, a place, and a bound on these distances.
-    fn distances(&self, place: f64, above: bool) -> (f64, f64) {
-        let last = self.first + (self.masses.len() - 1) as f64;
-        let (sign, nearest) = if above {
-            (1.0, place.ceil().max(self.first))
-        } else {
-            (-1.0, place.floor().min(last))
-        };
-        let number = if above { last - nearest } else { nearest - self.first };
-        if number < 0.0 {
-            return (0.0, 0.0);
-        }
-        let fall = (-sign * self.tilt).exp();
-        let (terms, distance) = (number as usize + 1, (nearest - place).abs());
-        let mut value = 0.0;
-        for next in (0..terms).step_by(BLOCK) {
-            let start = distance + next as f64;
-            let (mut factor, mut part) = ((-sign * self.tilt * start).exp(), 0.0);
-            for i in 0..BLOCK.min(terms - next) {
-                let at = nearest + sign * (next + i) as f64;
-                part += self.masses[(at - self.first) as usize] * factor * (start + i as f64);
-                factor *= fall;
-            }
-            value += part;
-        }
-        (value, distance + number)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -362,9 +310,9 @@ mod tests {
     fn all_sums(batch: &Batch, count: u64) -> Vec<f64> {
         let mut law = vec![1.0];
         for _ in 0..count {
-            let mut next = vec![0.0; law.len() + batch.top()];
+            let mut next = vec![0.0; law.len() + batch.places.top()];
             for (i, p) in law.iter().enumerate() {
-                for (j, q) in batch.masses.iter().enumerate() {
+                for (j, q) in batch.places.masses.iter().enumerate() {
                     next[i + j] += p * q;
                 }
             }

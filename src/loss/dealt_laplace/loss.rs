@@ -4,14 +4,15 @@ use super::batch::{Batch, range, shrinking, standard_deviation};
 use super::epoch::Epoch;
 use super::extremes::Extremes;
 use super::little_noise::LittleNoise;
-use super::sum::REACH;
-use super::threshold::{End, Threshold};
+use super::threshold::Threshold;
 use super::unknown::Unknown;
 use super::weighted::{Cells, Tilt, atoms};
 use crate::approx::Approx;
 use crate::error::{Error, Result, require};
 use crate::interval::Enclosure;
 use crate::loss::StepLoss;
+use crate::loss::lattice::excess::End;
+use crate::loss::lattice::sum::REACH;
 use crate::loss::loss_curve::{FineAtoms, Support};
 use crate::loss::max_loss::MaxLoss;
 use crate::loss::pairs::{REVEALING_SCALE, StepOutcome};
@@ -217,7 +218,7 @@ impl PrivacyLoss for DealtLaplace {
         // Sums with logarithms of factors are rounded.
         let slack = 4.0 * f64::EPSILON * (1.0 + epsilon.abs());
         let upper = side(&k, End::Upper) + log_factor + slack;
-        let contraction = self.epoch.sum.batch.contraction;
+        let contraction = self.epoch.batch.contraction;
         let lower = if contraction > 0.0 {
             side(&k.contracted(contraction), End::Lower) + contraction.ln() + log_factor - slack
         } else {

@@ -4,13 +4,12 @@
 //! outputs with the record and Q that without it. Their likelihood ratio is the mean W = ΣY_i/t of those of the batches,
 //! Y_i = e^{(|x_i| − |x_i − 1|)/b}, which are independent under Q and lie in [e^{−1/b}, e^{1/b}]. Let Y'_i be Y_i moved to the two ends of its cell in an even partition of that interval, at random so that its mean
 //! stays. Y' is above Y in the convex order, and 1 + γ(Y' − 1) below it for a γ next to 1 ([`batch`]). The law of ΣY'_i is on a lattice, and a
-//! power of a Fourier transform gives it ([`sum`]). So two pairs enclose that of the epoch: with W' = ΣY'_i/t, and with 1 + γ(W' − 1), which has the same
+//! power of a Fourier transform gives it ([`lattice`](crate::loss::lattice)). So two pairs enclose that of the epoch: with W' = ΣY'_i/t, and with 1 + γ(W' − 1), which has the same
 //! probabilities under Q (`docs/theory/random-allocation.md`, Propositions 6 and 13).
 //!
 //! | file | what |
 //! |---|---|
 //! | [`batch`] | the law of Y', and γ |
-//! | [`sum`] | the law of the sum of all places |
 //! | [`epoch`] | E_Q[(W' − k)₊] and E_Q[(k − W')₊] |
 //! | [`unknown`] | a tilted loss of which moments alone are known |
 //! | [`threshold`] | the number k with its error |
@@ -24,7 +23,6 @@ mod epoch;
 mod extremes;
 mod little_noise;
 mod loss;
-mod sum;
 mod threshold;
 mod unknown;
 mod weighted;

@@ -1,14 +1,5 @@
 //! The number with which the likelihood ratio of an epoch is compared.
 
-/// Which end of a certified interval is asked for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum End {
-    /// The lower one.
-    Lower,
-    /// The upper one.
-    Upper,
-}
-
 /// A number k, and k − 1, each with a bound on its error: where k is next to 0 the one has digits, where it is next to 1 the other.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Threshold {

@@ -1,8 +1,8 @@
 //! The atoms of an epoch tilted by e^{cℓ}, and moments of the loss from a few thousand cells of them.
 
 use super::epoch::Epoch;
-use super::sum::{REACH, TiltedLaw};
 use crate::approx::Approx;
+use crate::loss::lattice::sum::{REACH, TiltedLaw};
 use crate::loss::loss_curve::FineAtoms;
 use crate::loss::privacy_loss::TiltedMoments;
 use crate::step::Direction;
@@ -46,7 +46,7 @@ pub(super) fn atoms(epoch: &Epoch, law: &TiltedLaw, tilt: Tilt) -> FineAtoms {
     let center = epoch.log_ratio(law.mean);
     let change = |place: f64, log_ratio: f64| exponent * (log_ratio - center) - law.tilt * (place - law.mean);
     let log_scale = law.log_scale - law.tilt * law.mean + exponent * center;
-    let contracted = |place: f64| epoch.log_contracted(place, epoch.sum.batch.contraction);
+    let contracted = |place: f64| epoch.log_contracted(place, epoch.batch.contraction);
     let used = used(epoch, law, exponent, log_scale, |place| {
         change(place, epoch.log_ratio(place)).max(change(place, contracted(place)))
     });
