@@ -146,6 +146,14 @@ impl LossSum {
         }
     }
 
+    /// δ of a run of one step by means of its own.
+    pub(super) fn alone(&self, epsilon: f64, width: f64, is_last: bool) -> Enclosure {
+        match self.segments.as_slice() {
+            [Segment { loss, steps: 1.0 }] => loss.alone(epsilon, width, is_last),
+            _ => Enclosure::TRIVIAL,
+        }
+    }
+
     /// The loss of a run of one step.
     pub(super) fn only_step(&self) -> Option<&StepLoss> {
         match self.segments.as_slice() {

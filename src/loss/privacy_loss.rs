@@ -61,6 +61,13 @@ pub trait PrivacyLoss: Debug + Send + Sync {
         true
     }
 
+    /// δ(ε) of a run of this step alone, certified, by means that no other run has a use for; nothing is known where there are none.
+    ///
+    /// It is asked for before all other routes, to a relative width of about `width`, and once more if they do not answer to that: then `is_last`.
+    fn alone(&self, _epsilon: f64, _width: f64, _is_last: bool) -> Enclosure {
+        Enclosure::TRIVIAL
+    }
+
     /// Whether a moment costs little in comparison with an inversion. Where it does not, the engines compute fewer moments.
     fn has_cheap_moments(&self) -> bool {
         true

@@ -18,6 +18,16 @@ pub(crate) fn log_upper_tail(t: f64) -> f64 {
     log_mills(t) - 0.5 * t * t - 0.5 * (2.0 * PI).ln()
 }
 
+/// P(N(0, 1) > t) for a t that is wrong by at most `wrong`, and a bound on its relative error.
+pub(crate) fn upper_tail(t: f64, wrong: f64) -> (f64, f64) {
+    // The hazard rate is below t + 1 for t ≥ 0, and below 1 for t < 0.
+    let hazard = t.max(0.0) + 1.0;
+    (
+        log_upper_tail(t).exp(),
+        1e-15 * (5.0 + 2.0 * t.max(0.0).powi(2)) + 2.0 * hazard * wrong,
+    )
+}
+
 /// log of Mills' ratio P(N(0, 1) > t)/φ(t), with an error below 1e-15·(8 + min(t, 25)²) for t > −25.
 pub(crate) fn log_mills(t: f64) -> f64 {
     if t < FAR {

@@ -19,7 +19,7 @@ use crate::curve::one_step;
 use crate::interval::Interval;
 use crate::loss::StepLoss;
 use crate::special::log_space::log1p_exp;
-use crate::special::normal::log_upper_tail;
+use crate::special::normal::{log_upper_tail, upper_tail};
 use crate::special::root::solve_decreasing;
 use crate::tradeoff::closed_forms::gaussian_tail;
 
@@ -40,16 +40,6 @@ const GAUSSIAN_ERROR: f64 = 1e-13;
 const LARGEST_QUANTILE: f64 = 40.0;
 /// Relative rounding error of a sum or product of a few terms.
 const ROUNDING: f64 = 4.0 * f64::EPSILON;
-
-/// P(N(0, 1) > t) for a t that is wrong by at most `wrong`, and a bound on its relative error.
-fn upper_tail(t: f64, wrong: f64) -> (f64, f64) {
-    // The hazard rate is below t + 1 for t ≥ 0, and below 1 for t < 0.
-    let hazard = t.max(0.0) + 1.0;
-    (
-        log_upper_tail(t).exp(),
-        1e-15 * (5.0 + 2.0 * t.max(0.0).powi(2)) + 2.0 * hazard * wrong,
-    )
-}
 
 impl SplitBound {
     fn gaussian_delta(&self, epsilon: f64) -> Interval {

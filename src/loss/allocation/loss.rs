@@ -8,6 +8,7 @@ use crate::loss::allocation::decay::Decay;
 use crate::loss::allocation::large_powers::LargePowers;
 use crate::loss::allocation::little_noise;
 use crate::loss::allocation::mellin::{Mellin, locked};
+use crate::loss::allocation::on_lattice::SumsOnLattice;
 use crate::loss::allocation::tilted::TransformLine;
 use crate::loss::allocation::truncated_decay::partial_decay;
 use crate::loss::allocation::truncated_law::TruncatedLaw;
@@ -29,6 +30,11 @@ const LEAST_BATCHES: f64 = 30.0;
 const BOUND_ALONE: f64 = 1e-3;
 /// Moments of what is kept that are remembered.
 const REMEMBERED: usize = 64;
+/// v from which on a part of an epoch is summed on a lattice before other routes, if that takes few places. Of 200 random parts (noise 0.3 to 8,
+/// δ from 1e-12 to 1e-3) 114 take over 10 ms; with 0.08 in its place 126 do, as inversion is faster where there is more noise.
+const LATTICE_VARIANCE: f64 = 1.0;
+/// Evaluations of a density that a place of a lattice takes: its mass, its part of moments and of transforms.
+const WORK_OF_PLACE: u64 = 40;
 /// Evaluations of a density that a term of a transform takes.
 const WORK_OF_POINT: u64 = 20;
 
@@ -39,6 +45,8 @@ pub(crate) struct Allocation {
     direction: Direction,
     /// Shared by all copies. What is found does not depend on what was found before.
     mellin: Arc<Mutex<Mellin>>,
+    /// Sums on lattices, shared by all copies.
+    on_lattice: Arc<SumsOnLattice>,
     /// Moments of exponents beyond those of `mellin`.
     large_powers: LargePowers,
     /// What is kept where outputs with a large likelihood ratio in some batch are left out, and what is known of its moments.
@@ -59,6 +67,7 @@ impl Allocation {
     pub(super) fn new(bins: Bins, direction: Direction) -> Self {
         Self {
             mellin: Arc::new(Mutex::new(Mellin::new(bins.clone()))),
+            on_lattice: Arc::new(SumsOnLattice::new(bins.clone(), direction)),
             bins,
             direction,
             large_powers: LargePowers::default(),
@@ -209,6 +218,15 @@ impl PrivacyLoss for Allocation {
         little_noise::delta(&self.bins, self.direction, epsilon)
     }
 
+    fn alone(&self, epsilon: f64, width: f64, is_last: bool) -> Enclosure {
+        let is_first = self.bins.still > 0.0 && self.bins.widest() >= LATTICE_VARIANCE;
+        if self.kept.is_none() && (is_first || is_last) {
+            self.on_lattice.delta(epsilon, width, is_last)
+        } else {
+            Enclosure::TRIVIAL
+        }
+    }
+
     /// An epoch alone is inverted like a run of several.
     fn has_closed_form(&self) -> bool {
         false
@@ -235,7 +253,7 @@ impl PrivacyLoss for Allocation {
     }
 
     fn work(&self) -> u64 {
-        self.work + self.mellin().work()
+        self.work + self.mellin().work() + WORK_OF_PLACE * self.on_lattice.places() as u64
     }
 
     /// The pair of the widest batch: that of an epoch is a mixture of such pairs with the same Q.

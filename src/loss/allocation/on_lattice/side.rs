@@ -1,0 +1,193 @@
+//! The sum of the likelihood ratios of all released batches, each with a law on a lattice.
+
+use crate::interval::Interval;
+use crate::loss::allocation::bins::Part;
+use crate::loss::allocation::on_lattice::laws::{LatticeLaw, merged, spread};
+use crate::loss::allocation::on_lattice::log_normal::LogNormal;
+use crate::loss::allocation::on_lattice::threshold::Threshold;
+use crate::loss::lattice::excess::End;
+use crate::loss::lattice::sum::{PlaceSum, TiltedLaw};
+use crate::special::log_space::log_add;
+use std::sync::Arc;
+
+/// Steps of Newton's method towards a tilt, and how near to the threshold the mean of the tilted law has to be, in standard deviations.
+const STEPS: usize = 40;
+const NEAR: f64 = 0.2;
+/// Relative width of the bracket of a tilt at which the mean of the tilted law is taken to jump.
+const JUMP: f64 = 0.01;
+/// Rounding of expectations over outcomes with some Y above the last place, relative to their terms.
+const ROUNDING: f64 = 1e-13;
+/// −log of the part of an expectation that is outside of a window at which its bound is small enough.
+const LOG_NEGLIGIBLE: f64 = 30.0;
+
+/// A sum of independent variables on lattices of one spacing.
+#[derive(Debug)]
+pub(super) struct Side {
+    spacing: f64,
+    /// The laws of all batches, and how many have each.
+    laws: Vec<(LatticeLaw, f64)>,
+    /// The place 0 of the sum.
+    start: f64,
+    sum: PlaceSum,
+    law: Option<TiltedLaw>,
+}
+
+impl Side {
+    /// The sum with the laws above those of the batches.
+    pub(super) fn spread(parts: &[Part], spacing: f64, last: usize) -> Option<Self> {
+        Self::new(parts, spacing, |law| Some(spread(law, spacing, last)))
+    }
+
+    /// The sum with the laws below those of the batches; `None` where there is no such law.
+    pub(super) fn merged(parts: &[Part], spacing: f64, last: usize) -> Option<Self> {
+        Self::new(parts, spacing, |law| merged(law, spacing, last))
+    }
+
+    fn new(parts: &[Part], spacing: f64, law: impl Fn(&LogNormal) -> Option<LatticeLaw>) -> Option<Self> {
+        let of = |part: &Part| Some((law(&LogNormal::new(part.variance))?, part.count));
+        let laws: Vec<(LatticeLaw, f64)> = parts.iter().map(of).collect::<Option<_>>()?;
+        let terms = laws.iter().map(|(law, count)| (Arc::clone(&law.places), *count));
+        Some(Self {
+            spacing,
+            start: laws.iter().map(|(law, count)| count * law.start).sum(),
+            sum: PlaceSum { terms: terms.collect() },
+            laws,
+            law: None,
+        })
+    }
+
+    /// With its law under a tilt.
+    pub(super) fn tilted(mut self, tilt: f64) -> Self {
+        self.law = Some(self.sum.tilted_by_transform(tilt));
+        self
+    }
+
+    /// Places of the laws of all kinds of batches.
+    pub(super) fn places(&self) -> usize {
+        let of_window = self.law.as_ref().map_or(0, |law| law.masses.len());
+        of_window + self.laws.iter().map(|(law, _)| law.places.masses.len()).sum::<usize>()
+    }
+
+    /// A tilt under which the mean of the sum is next to a threshold, by Newton's method from `start` with a bracket; `None` where numbers overflow.
+    ///
+    /// Where one Y has a heavy tail, the mean may jump from below the threshold to far above it: then it is the tilt before the jump, under which the law is
+    /// narrow. Any tilt gives bounds.
+    pub(super) fn tilt_for(&self, threshold: f64, start: f64) -> Option<f64> {
+        let wanted = (threshold - self.start) / self.spacing;
+        let distance = (wanted - self.sum.moments(0.0).mean).abs();
+        let (mut tilt, mut low, mut high) = (start, f64::NEG_INFINITY, f64::INFINITY);
+        for step in 0..STEPS {
+            let moments = self.sum.moments(tilt);
+            let deviation = moments.variance.sqrt();
+            let missing = wanted - moments.mean;
+            if missing.abs() <= NEAR * deviation.min(distance) {
+                return Some(tilt);
+            }
+            if missing > 0.0 {
+                low = tilt;
+            } else {
+                high = tilt;
+            }
+            if high - low <= JUMP * high.abs().min(low.abs()) {
+                break;
+            }
+            // A law may be far from normal: no step is longer than a few reciprocals of its deviation, and every other one halves the bracket.
+            let next = tilt + (missing / moments.variance).clamp(-4.0 / deviation, 4.0 / deviation);
+            let is_bracketed = low.is_finite() && high.is_finite();
+            let is_inside = next > low && next < high;
+            tilt = if is_bracketed && (step % 2 == 1 || !is_inside) {
+                0.5 * (low + high)
+            } else {
+                next
+            };
+            if !tilt.is_finite() {
+                return None;
+            }
+        }
+        let nearer = if low.abs() < high.abs() { low } else { high };
+        nearer.is_finite().then_some(nearer)
+    }
+
+    /// Standard deviation of S under a tilt.
+    pub(super) fn deviation(&self, tilt: f64) -> f64 {
+        self.sum.moments(tilt).variance.sqrt() * self.spacing
+    }
+
+    /// An end of log E[(S − w)₊] if `above`, of log E[(w − S)₊] if not.
+    pub(super) fn log_excess(&self, threshold: &Threshold, above: bool, end: End) -> f64 {
+        let nothing = if end == End::Upper {
+            f64::INFINITY
+        } else {
+            f64::NEG_INFINITY
+        };
+        let Some(law) = &self.law else {
+            return nothing;
+        };
+        let place = (threshold.value - self.start) / self.spacing;
+        let size = threshold.value + self.start;
+        let error =
+            (threshold.error + 4.0 * f64::EPSILON * size) / self.spacing + 4.0 * f64::EPSILON * place.abs();
+        let place = if above == (end == End::Upper) {
+            place - error
+        } else {
+            place + error
+        };
+        if (above && place < law.first) || (!above && place > law.last()) {
+            return nothing;
+        }
+        let mut log = law.log_excess(place, above, end);
+        if end == End::Upper {
+            let wanted = log - LOG_NEGLIGIBLE;
+            log = log_add(log, self.sum.log_excess_outside(law, (place, above), wanted));
+        }
+        log += self.spacing.ln();
+        let far = self.beyond(threshold, above);
+        let far = if end == End::Upper { far.upper } else { far.lower };
+        log = log_add(log, far.max(0.0).ln());
+        let slack = 8.0 * f64::EPSILON * (1.0 + log.abs() + self.spacing.ln().abs());
+        if end == End::Upper { log + slack } else { log - slack }
+    }
+
+    /// E[(S − w)₊], or E[(w − S)₊], over the outcomes in which some Y is above its last place z.
+    ///
+    /// With z ≥ w, S is above w there. Otherwise both are between 0 and what they would be if S were not reduced by w, or were 0.
+    fn beyond(&self, threshold: &Threshold, above: bool) -> Interval {
+        // log of the probability that no Y is, at least and at most.
+        let log_none = |part: fn(&Interval) -> f64| -> f64 {
+            let of = |(law, count): &(LatticeLaw, f64)| count * (-part(&law.tail_mass)).ln_1p();
+            self.laws.iter().map(of).sum()
+        };
+        let (least, most) = (log_none(|tail| tail.upper), log_none(|tail| tail.lower));
+        let last = |law: &LatticeLaw| law.start + self.spacing * law.places.top() as f64;
+        let tail = |law: &LatticeLaw, part: fn(&Interval) -> f64| {
+            part(&law.tail_excess) + last(law) * part(&law.tail_mass)
+        };
+        // Each Y is above its last place, or it is not and another one is: an end of both, and of the first from the other side.
+        let mean = |part: fn(&Interval) -> f64, other: fn(&Interval) -> f64, log_none: f64| -> f64 {
+            let of = |(law, count): &(LatticeLaw, f64)| {
+                let others = -(log_none - (-part(&law.tail_mass)).ln_1p()).exp_m1();
+                let rest = (1.0 - tail(law, other)).clamp(0.0, 1.0);
+                count * (tail(law, part) + rest * others.max(0.0))
+            };
+            self.laws.iter().map(of).sum()
+        };
+        let low = mean(|tail| tail.lower, |tail| tail.upper, most);
+        let high = mean(|tail| tail.upper, |tail| tail.lower, least);
+        let (few, many) = (-most.exp_m1(), -least.exp_m1());
+        let rounding = ROUNDING * (high + threshold.value * many);
+        let least_last = self.laws.iter().map(|(law, _)| last(law)).fold(f64::INFINITY, f64::min);
+        let is_beyond = least_last * (1.0 - ROUNDING) >= threshold.value + threshold.error;
+        if !above || !is_beyond {
+            let most = if above { high } else { threshold.value * many };
+            let is_empty = !above && is_beyond;
+            return Interval {
+                lower: 0.0,
+                upper: if is_empty { 0.0 } else { most + rounding },
+            };
+        }
+        Interval {
+            lower: low - (threshold.value + threshold.error) * many - rounding,
+            upper: high - (threshold.value - threshold.error) * few + rounding,
+        }
+    }
+}

@@ -1,0 +1,83 @@
+//! The number with which the sum S of the likelihood ratios of the released batches is compared, and the lattice that serves it.
+
+use crate::loss::allocation::bins::Bins;
+use crate::step::Direction;
+
+/// Thresholds within so much of each other, in the logarithm of their distance from the mean of S or from 0, share one lattice and one tilt.
+const LENGTH: f64 = 0.25;
+/// Numbers of ranges of thresholds whose distance from 0 is what counts.
+const FROM_ZERO: i64 = 1 << 40;
+
+/// S > w, if the record is removed, or S < w, if it is added, is where the likelihood ratio is on the far side of e^{±ε}.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Threshold {
+    /// w, and a bound on its error.
+    pub(super) value: f64,
+    pub(super) error: f64,
+}
+
+/// A range of thresholds.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Range {
+    pub(super) number: i64,
+    /// A threshold in the middle, and the largest one.
+    pub(super) middle: f64,
+    pub(super) largest: f64,
+}
+
+/// The number of batches that are released.
+pub(super) fn released(bins: &Bins) -> f64 {
+    bins.parts.iter().map(|part| part.count).sum()
+}
+
+impl Threshold {
+    /// The threshold of ε: t(e^{±ε} − 1) + m, where m of the t batches are released.
+    pub(super) fn new(bins: &Bins, direction: Direction, epsilon: f64) -> Self {
+        let released = released(bins);
+        let unreleased = bins.total - released;
+        let epsilon = direction.sign() * epsilon;
+        let of = |first: f64, second: f64| Self {
+            value: first + second,
+            error: 4.0 * f64::EPSILON * (first.abs() + second.abs()),
+        };
+        let by_excess = of(bins.total * epsilon.exp_m1(), released);
+        let by_ratio = of(bins.total * epsilon.exp(), -unreleased);
+        if by_ratio.error < by_excess.error {
+            by_ratio
+        } else {
+            by_excess
+        }
+    }
+
+    /// The range of a threshold; `None` next to the mean and next to 0.
+    pub(super) fn range(&self, bins: &Bins, direction: Direction) -> Option<Range> {
+        let released = released(bins);
+        let distance = direction.sign() * (self.value - released);
+        if distance.is_nan() || distance <= 1e-9 * released || self.value <= 1e3 * self.error || self.value > 1e300
+        {
+            return None;
+        }
+        let is_low = direction == Direction::Add && self.value < 0.5 * released;
+        let log = if is_low { self.value.ln() } else { distance.ln() };
+        let number = (log / LENGTH).round() as i64;
+        let at = |log: f64| {
+            let size = log.exp();
+            match direction {
+                Direction::Remove => released + size,
+                Direction::Add if is_low => size,
+                Direction::Add => released - size,
+            }
+        };
+        let middle = number as f64 * LENGTH;
+        let outward = if direction == Direction::Remove || is_low {
+            LENGTH
+        } else {
+            -LENGTH
+        };
+        Some(Range {
+            number: if is_low { number + FROM_ZERO } else { number },
+            middle: at(middle),
+            largest: at(middle + 0.5 * outward) * (1.0 + 1e-9),
+        })
+    }
+}
