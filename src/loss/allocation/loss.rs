@@ -253,7 +253,7 @@ impl PrivacyLoss for Allocation {
     }
 
     fn work(&self) -> u64 {
-        self.work + self.mellin().work() + WORK_OF_PLACE * self.on_lattice.places() as u64
+        self.work + self.mellin().work() + WORK_OF_PLACE * self.on_lattice.places()
     }
 
     /// The pair of the widest batch: that of an epoch is a mixture of such pairs with the same Q.

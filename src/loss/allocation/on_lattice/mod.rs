@@ -31,6 +31,7 @@ use crate::special::root::bisect;
 use crate::step::Direction;
 use std::collections::BTreeMap;
 use std::convert::Infallible;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// ε below which thresholds are next to the mean, where other routes serve.
@@ -59,6 +60,11 @@ const NEGLIGIBLE: f64 = 1e-9;
 const ROUNDS: usize = 6;
 const MUCH: f64 = 0.3;
 
+/// Most batches: errors of a power of a transform grow in proportion to their number, and δ would have few digits.
+const MOST_BATCHES: f64 = 1e5;
+/// Places that are kept, 100 MB of them: all are forgotten when there are more.
+const MOST_KEPT: usize = 6_000_000;
+
 /// Both laws for a range of thresholds.
 #[derive(Debug)]
 struct Sides {
@@ -82,6 +88,8 @@ pub(super) struct SumsOnLattice {
     bins: Bins,
     direction: Direction,
     known: Mutex<BTreeMap<Key, Option<Arc<Sides>>>>,
+    /// Places of all lattices so far.
+    made: AtomicU64,
 }
 
 impl SumsOnLattice {
@@ -90,12 +98,13 @@ impl SumsOnLattice {
             bins,
             direction,
             known: Mutex::default(),
+            made: AtomicU64::new(0),
         }
     }
 
     /// Bounds on δ(ε), to a relative width of about `width` where that takes few places, or in any case if it is `worthwhile`.
     pub(super) fn delta(&self, epsilon: f64, width: f64, worthwhile: bool) -> Enclosure {
-        if epsilon.is_nan() || epsilon < LEAST_EPSILON {
+        if epsilon.is_nan() || epsilon < LEAST_EPSILON || released(&self.bins) > MOST_BATCHES {
             return Enclosure::TRIVIAL;
         }
         let threshold = Threshold::new(&self.bins, self.direction, epsilon);
@@ -116,9 +125,8 @@ impl SumsOnLattice {
     }
 
     /// Cost of all lattices so far, in places.
-    pub(super) fn places(&self) -> usize {
-        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        known.values().flatten().map(|sides| sides.upper.places()).sum()
+    pub(super) fn places(&self) -> u64 {
+        self.made.load(Ordering::Relaxed)
     }
 
     fn sides(&self, threshold: &Threshold, width: f64, worthwhile: bool) -> Option<Arc<Sides>> {
@@ -133,7 +141,12 @@ impl SumsOnLattice {
             .cloned();
         known.unwrap_or_else(|| {
             let sides = self.sides_of(&range, 10f64.powf(-digits), worthwhile).map(Arc::new);
+            let places = |sides: &Option<Arc<Sides>>| sides.as_ref().map_or(0, |sides| sides.upper.places());
+            self.made.fetch_add(places(&sides) as u64, Ordering::Relaxed);
             let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+            if known.values().map(places).sum::<usize>() > MOST_KEPT {
+                known.clear();
+            }
             known.insert(key, sides.clone());
             sides
         })
