@@ -134,3 +134,32 @@ def test_parts_of_epochs_with_much_noise_are_powers_of_one_batch(noise, batches,
     lower, upper = hs.get_delta(epsilon=epsilon, adjacency="remove", bounds=True, **run)
     assert upper - lower < 1e-6 * upper
     assert lower * (1.0 - 1e-8) < exact < upper * (1.0 + 1e-8)
+
+
+@pytest.mark.parametrize(
+    ("batches", "steps", "noise", "epsilon", "adjacency"),
+    [
+        (1906, 38, 0.502, 0.4297, "remove"),
+        (54, 13, 0.328, 0.274, "add"),
+        (308, 143, 0.678, 1.38, "remove"),
+    ],
+)
+def test_parts_of_epochs_with_little_noise_are_close_and_those_that_are_drawn(
+    batches, steps, noise, epsilon, adjacency
+):
+    run = {
+        "noise_multiplier": noise,
+        "sampling": hs.RandomAllocation(batches),
+        "steps": steps,
+        "adjacency": adjacency,
+    }
+    lower, upper = hs.privacy_curve(**run).bounds(epsilon=epsilon)
+    assert 0.0 < lower <= upper <= lower * (1 + 2e-6)
+    estimate = hs.estimate_delta(epsilon=epsilon, samples=100_000, seed=7, **run)
+    assert estimate.lower <= upper
+    assert estimate.upper >= lower
+    assert estimate.upper < 1.6 * lower  # so that half of delta, or twice it, would be seen
+    low, high = hs.get_epsilon(delta=upper, bounds=True, **run)
+    assert low <= epsilon * (1 + 1e-9)
+    assert high >= epsilon * (1 - 1e-6)
+    assert high - low <= 1e-6 * high
