@@ -3,7 +3,7 @@
 //! | route | when |
 //! |---|---|
 //! | closed form (`one_step`) | one step, or Gaussian losses only (they add up to one) |
-//! | law of a sum on a lattice (`loss::allocation::on_lattice`) | one epoch of dealt batches, or a part of it: before other routes where it takes few places, and after them |
+//! | law of a sum on a lattice (`loss::allocation::on_lattice`) | a part of an epoch of dealt batches: before other routes where it takes few places, and after them |
 //! | sum over counts (`coin_count`) | equal steps with two outcomes: randomised response |
 //! | inversion (`contour`) | where the characteristic function is seen to decay: most runs; cost independent of T |
 //! | inversion of the runs with a large loss in some step (`split`) | few steps, small sample rates |

@@ -218,9 +218,11 @@ impl PrivacyLoss for Allocation {
         little_noise::delta(&self.bins, self.direction, epsilon)
     }
 
+    /// Parts of epochs are summed on a lattice. Tried for whole epochs where inversion fails, it takes what the table of a chain of records may cost: twelve
+    /// records in bins that stay (100 batches, noise 3, ten epochs) had an epsilon of 133 in place of 30.
     fn alone(&self, epsilon: f64, width: f64, is_last: bool) -> Enclosure {
-        let is_first = self.bins.still > 0.0 && self.bins.widest() >= LATTICE_VARIANCE;
-        if self.kept.is_none() && (is_first || is_last) {
+        let is_part = self.kept.is_none() && self.bins.still > 0.0;
+        if is_part && (is_last || self.bins.widest() >= LATTICE_VARIANCE) {
             self.on_lattice.delta(epsilon, width, is_last)
         } else {
             Enclosure::TRIVIAL

@@ -4,7 +4,7 @@
 //! independent log-normals of mean 1 under Q ([`bins`]). Everything follows from M(w) = E_Q[W^w] at complex w: the moments of the loss
 //! are M(1 + z) where the record is removed and M(−z) where it is added. [`mellin`] computes M from the transform E_Q[W^n e^{−sW}]
 //! along rays in s, [`kernel`] that transform, from power [`series`] of integrals over one log-normal. [`on_lattice`]
-//! has the curve of one epoch alone, or of a part of one, from the law of the sum of likelihood ratios. The proofs are in
+//! has the curve of a part of an epoch alone from the law of the sum of likelihood ratios. The proofs are in
 //! `docs/theory/random-allocation.md`.
 
 pub(crate) mod bins;
