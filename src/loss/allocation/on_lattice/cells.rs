@@ -191,7 +191,7 @@ mod tests {
         }
     }
 
-    /// The same cells by both rules and by tails, within their errors.
+    /// Both Gauss–Legendre rules and the differences of tails give the same masses of a cell, up to the sum of their error bounds.
     #[test]
     fn rules_and_tails_agree_within_their_errors() {
         let law = LogNormal::new(1.0);

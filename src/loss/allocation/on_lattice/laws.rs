@@ -45,8 +45,8 @@ pub(super) struct LatticeLaw {
     pub(super) tail_excess: Interval,
 }
 
-/// A law above that of Y, with the places 0, …, `last`.
-pub(super) fn spread(law: &LogNormal, spacing: f64, last: usize) -> LatticeLaw {
+/// A law above that of Y, with the places 0, …, `last`; `None` where some mass is beyond the range of numbers.
+pub(super) fn spread(law: &LogNormal, spacing: f64, last: usize) -> Option<LatticeLaw> {
     let cells = ends(law, (0.0, spacing), 0, last + 1);
     let mut masses = vec![0.0; last + 1];
     for (j, cell) in cells.iter().enumerate() {
@@ -55,16 +55,19 @@ pub(super) fn spread(law: &LogNormal, spacing: f64, last: usize) -> LatticeLaw {
             masses[j + 1] += cell.right + cell.right_error;
         }
     }
+    if !masses.iter().all(|mass| mass.is_finite()) {
+        return None;
+    }
     for mass in &mut masses {
         *mass = mass.max(TINY);
     }
     let end = spacing * last as f64;
-    LatticeLaw {
+    Some(LatticeLaw {
         start: 0.0,
         places: Arc::new(Places { masses, error: ERROR }),
         tail_mass: beyond(law, &cells[last], end + spacing),
         tail_excess: law.excess_above(end),
-    }
+    })
 }
 
 /// The mass of all places from `next` on, of which the last cell gives a part to `next`.
@@ -136,7 +139,7 @@ fn merged_with(law: &LogNormal, spacing: f64, last: usize, gap: usize) -> Option
     let is_convex = cell.right - cell.right_error >= fall
         && excess.lower > g[at_last]
         && law.excess_above(edge(last + 1)).lower > g[at_last + 1];
-    if !is_convex || masses.iter().any(|mass| *mass < 0.0) {
+    if !is_convex || !masses.iter().all(|mass| *mass >= 0.0) {
         return None;
     }
     for mass in &mut masses {

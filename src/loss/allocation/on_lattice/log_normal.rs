@@ -1,4 +1,7 @@
-//! The likelihood ratio Y of one batch: log Y = N(−v/2, v) under Q, and N(v/2, v) in the batch of the record.
+//! The likelihood ratio Y of one batch with Gaussian noise: a log-normal variable of mean 1.
+//!
+//! Without the record (under Q), log Y is normal with the mean −v/2 and the variance v. With the record in this batch its mean is v/2, which is why
+//! expectations of Y over a tail are normal tails, too.
 
 use crate::interval::Interval;
 use crate::loss::one_step::gaussian_delta;

@@ -35,7 +35,7 @@ pub(super) struct Side {
 impl Side {
     /// The sum with the laws above those of the batches.
     pub(super) fn spread(parts: &[Part], spacing: f64, last: usize) -> Option<Self> {
-        Self::new(parts, spacing, |law| Some(spread(law, spacing, last)))
+        Self::new(parts, spacing, |law| spread(law, spacing, last))
     }
 
     /// The sum with the laws below those of the batches; `None` where there is no such law.

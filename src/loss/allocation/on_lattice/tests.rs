@@ -25,7 +25,7 @@ fn two_laws_enclose_a_log_normal_one_in_the_convex_order() {
         (0.1, 0.02, 150),
     ] {
         let law = LogNormal::new(variance);
-        let above = spread(&law, spacing, last);
+        let above = spread(&law, spacing, last).unwrap();
         let below = merged(&law, spacing, last).unwrap();
         let total = |law: &LatticeLaw| law.places.masses.iter().sum::<f64>() + law.tail_mass.middle();
         assert!(
@@ -150,7 +150,8 @@ fn wide_answers_hold_narrow_ones_and_those_of_inversion() {
     }
 }
 
-/// What is not a threshold of use says nothing, and W has a smallest value where some batches are not released.
+/// δ is 0 where an added record cannot reach ε, as batches that are not released bound the likelihood ratio W from below; and nothing is claimed at
+/// an ε that no lattice is made for: at 0, below it, or so large that its threshold overflows.
 #[test]
 fn ends_of_the_range_say_nothing_or_zero() {
     let sums = part_of_epoch(1.0, 5, 20, Direction::Add);
