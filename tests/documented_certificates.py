@@ -170,8 +170,13 @@ CURVES |= {
 """The printed number, and the curve it comes from, by the name of the file."""
 DELTAS = {"benchmark-bins": 1.0}
 """Where delta is printed, in place of epsilon at DELTA: epsilon."""
-SLOW = {"benchmark-cut", "benchmark-cut-replaced", "benchmark-bins"}
-"""Those that take the checker more than five seconds."""
+SLOW = {
+    "benchmark-cut", "benchmark-cut-replaced", "benchmark-1-of-100", "benchmark-64-records",
+    "correlated-bins", "dealt-and-drawn", "fixed-bins", "shuffled-epochs",
+}  # fmt: skip
+"""Those that take the checker more than two seconds."""
+LONG = {"benchmark-bins"}
+"""Those that take it minutes."""
 
 if __name__ == "__main__":
     for name in sys.argv[1:] or CURVES:

@@ -22,7 +22,7 @@ PATIENCE = 120.0
 INTERRUPTED_WITHIN = 5.0
 """Seconds that Ctrl-C may take here, on a machine that does other things too; alone it takes 0.05."""
 
-FEW_CALLS, MANY_CALLS = 20_000, 1_000_000
+QUICK_CALLS, FEW_CALLS, MANY_CALLS = 4_000, 20_000, 1_000_000
 
 GROWTH = 8 * 2**20
 """Bytes that the memory may grow by, whatever the number of calls."""
@@ -142,6 +142,7 @@ def parts(answer):
     return [part.tolist() for part in numbers_in(answer)]
 
 
+@pytest.mark.slow
 def test_sixteen_threads_at_once_get_the_answers_of_one():
     expected = [parts(function(**good)) for _, function, good in SURFACE]
     start = threading.Barrier(THREADS)
@@ -209,6 +210,13 @@ def grows_by(count):
 
 
 @pytest.mark.skipif(not os.path.exists("/proc/self/statm"), reason="the memory is read as Linux tells it")
-@pytest.mark.parametrize("count", [FEW_CALLS, pytest.param(MANY_CALLS, marks=pytest.mark.long)])
+@pytest.mark.parametrize(
+    "count",
+    [
+        QUICK_CALLS,
+        pytest.param(FEW_CALLS, marks=pytest.mark.slow),
+        pytest.param(MANY_CALLS, marks=pytest.mark.long),
+    ],
+)
 def test_the_memory_stays_as_it_is(count):
     assert grows_by(count) < GROWTH

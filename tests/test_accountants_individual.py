@@ -25,6 +25,7 @@ DELTAS = (1e-3, 1e-5, 1e-8, 1e-12)
 WIDTHS = {1e-3: 1e-9, 1e-5: 1e-9, 1e-8: 1e-8, 1e-12: 1e-6}
 """How far above the exact engine an epsilon may lie, relatively."""
 FIXED = hs.WithoutReplacement(50, 1000)
+SLOW = {"marks": pytest.mark.slow}
 
 
 def run(accountant, *segments, norms=None):
@@ -199,7 +200,7 @@ def test_few_steps_with_norms_of_their_own_are_exact(count):
     assert_exact(epsilons[list(chosen)], [sum(part[1:], start=part[0]) for part in parts], 1e-5, 1.2e-7)
 
 
-@pytest.mark.parametrize("count", [pytest.param(5, marks=pytest.mark.long), 30])
+@pytest.mark.parametrize("count", [pytest.param(5, marks=pytest.mark.long), pytest.param(30, **SLOW)])
 def test_after_few_steps_with_changing_norms_the_answer_is_an_upper_bound(count):
     accountant = run(IndividualAccountant(6), (1.0, 0.02, count), norms=NORMS)
     run(accountant, (1.0, 0.02, count), norms=NORMS[::-1])
@@ -263,7 +264,7 @@ def test_renyi_accounts_are_those_of_the_formula(rounding):
 
 
 @pytest.mark.parametrize("exact", [True, False])
-@pytest.mark.parametrize("rounding", [0.01, 0.1, 0.3, 1 / 3])
+@pytest.mark.parametrize("rounding", [pytest.param(0.01, **SLOW), pytest.param(0.1, **SLOW), 0.3, 1 / 3])
 def test_rounding_goes_up(exact, rounding):
     norms = np.random.default_rng(0).uniform(0, 1.2, 60)
     norms[:40] = np.arange(40) * rounding  # multiples, as well as division can tell
@@ -380,9 +381,9 @@ import numpy as np
 from hockeystick.accountants import IndividualAccountant
 rng = np.random.default_rng(0)
 for exact in (True, False):
-    accountant = IndividualAccountant(60, exact=exact)
+    accountant = IndividualAccountant(20, exact=exact)
     for noise, rate in ((1.0, 0.02), (1.5, 0.02)):
-        accountant.update_norms(rng.uniform(0.2, 1.1, 60))
+        accountant.update_norms(rng.uniform(0.2, 1.1, 20))
         for _ in range(100):
             accountant.step(noise_multiplier=noise, sample_rate=rate)
     print(accountant.get_epsilons(1e-5).tobytes().hex())
@@ -390,20 +391,15 @@ for exact in (True, False):
 
 
 def test_the_number_of_threads_changes_no_bit():
-    found = {
-        subprocess.run(
-            [sys.executable, "-c", BITS],
-            env={**os.environ, "RAYON_NUM_THREADS": threads},
-            capture_output=True,
-            text=True,
-            check=True,
-        ).stdout
-        for threads in ("1", "3")
-    }
+    command, found = [sys.executable, "-c", BITS], set()
+    for threads in ("1", "3"):
+        environment = {**os.environ, "RAYON_NUM_THREADS": threads}
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+        found.add(done.stdout)
     assert len(found) == 1
 
 
-@pytest.mark.parametrize("exact", [True, False])
+@pytest.mark.parametrize("exact", [pytest.param(True, **SLOW), False])
 def test_examples_may_stand_in_any_order(exact):
     rng = np.random.default_rng(1)
     norms, order = rng.uniform(0, 1.1, (3, 80)), rng.permutation(80)

@@ -39,6 +39,7 @@ def test_the_interval_for_delta_covers_it_as_often_as_stated(confidence, seeds):
     assert covered >= confidence * seeds
 
 
+@pytest.mark.slow
 @seeds
 @pytest.mark.parametrize("confidence", [0.8, 0.99])
 def test_epsilon_is_a_bound_as_often_as_stated_and_near_the_truth(confidence, seeds):
@@ -50,12 +51,14 @@ def test_epsilon_is_a_bound_as_often_as_stated_and_near_the_truth(confidence, se
     assert np.median(epsilons) < 4.05
 
 
+@pytest.mark.slow
 def test_epsilon_is_a_bound_where_one_jump_decides():
     # A rare batch with several members makes almost all of delta: the hard case for tilting.
     epsilons = [few_steps(samples=5_000, seed=seed).get_epsilon(FEW_STEPS) for seed in range(10)]
     assert min(epsilons) >= 2.0
 
 
+@pytest.mark.slow
 def test_delta_is_the_upper_end_of_its_interval_and_near_the_truth():
     accountant = few_steps(samples=4_000_000)
     interval = accountant.get_delta_interval(2.0)

@@ -147,8 +147,13 @@ def test_little_noise_costs_what_a_visible_member_costs(sigma):
     assert hs.get_delta(epsilon=0.25 / sigma / sigma, **run) >= 0.49
 
 
-# Each of its questions takes a minute.
-MARKS = {(0.05, 0.5, 1, 10_000): pytest.mark.long}
+# Questions that take a quarter of a minute to a minute, and some seconds.
+MARKS = {
+    (0.05, 0.5, 1, 10_000): pytest.mark.long,
+    (0.05, 0.5, 10**9, 10_000): pytest.mark.long,
+    (0.05, 1e-12, 10**9, 1): pytest.mark.slow,
+    (0.05, 1e-12, 10**9, 100): pytest.mark.slow,
+}
 CORNERS = [
     pytest.param(
         {"noise_multiplier": sigma, "sample_rate": rate, "steps": steps, "group_size": group_size},

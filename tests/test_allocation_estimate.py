@@ -64,6 +64,7 @@ def test_groups_agree_with_the_mixture_of_all_their_ways(members, side):
     assert found.upper < 1.2 * found.lower
 
 
+@pytest.mark.slow
 def test_it_is_below_the_certified_bounds_and_grows_with_the_group():
     estimates = [
         hs.estimate_delta(epsilon=1.3, group_size=m, samples=8_000, seed=3, **RUN) for m in (1, 2, 4)

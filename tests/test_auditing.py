@@ -157,6 +157,7 @@ def test_the_attack_of_the_proof_reaches_nine_tenths_of_the_reported_epsilon():
         assert 0.9 * hs.get_epsilon(delta=delta, **WORST_CASE) <= bound
 
 
+@pytest.mark.slow
 def test_training_has_the_law_of_the_proof_where_canaries_push_alike():
     # One record without a gradient and four copies, each in a batch with probability 3/5: a step an epoch.
     random, runs, steps = np.random.default_rng(19), 1500, 4

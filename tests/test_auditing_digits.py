@@ -18,7 +18,12 @@ def bound(audit):
 
 
 @pytest.mark.parametrize(
-    ("runs", "at_least"), [(60, 0.0), pytest.param(3000, 1.0, marks=pytest.mark.long)], ids=str
+    ("runs", "at_least"),
+    [
+        pytest.param(60, 0.0, marks=pytest.mark.slow),
+        pytest.param(3000, 1.0, marks=pytest.mark.long),
+    ],
+    ids=str,
 )
 def test_copies_of_a_canary_among_digits_are_found_no_better_than_reported(runs, at_least):
     audit = EXAMPLE.many_runs(runs, 30 if runs < 1000 else 600, seed=1)
@@ -26,6 +31,7 @@ def test_copies_of_a_canary_among_digits_are_found_no_better_than_reported(runs,
     assert at_least <= bound(audit) <= audit.reported
 
 
+@pytest.mark.slow
 def test_an_accountant_that_is_told_of_more_noise_than_there_is_is_caught():
     audit = EXAMPLE.many_runs(60, 20, seed=2, noise_multiplier=0.7, claimed=8.0)
     assert bound(audit) > 1.1 * audit.reported

@@ -103,7 +103,12 @@ def test_two_bins_against_an_integral(mechanism, steps, noise, epsilon, directio
 @pytest.mark.parametrize("direction", ["remove", "add"])
 @pytest.mark.parametrize(
     ("mechanism", "noise", "bins", "steps"),
-    [(CGD, 3.0, 5, 5), (CGD, 4.0, 5, 15), (TWO_BANDS, 5.0, 4, 8), (BUFFER, 3.0, 4, 12)],
+    [
+        (CGD, 3.0, 5, 5),
+        (CGD, 4.0, 5, 15),
+        (TWO_BANDS, 5.0, 4, 8),
+        pytest.param(BUFFER, 3.0, 4, 12, marks=pytest.mark.slow),
+    ],
 )
 def test_monte_carlo_intervals_contain_it(mechanism, noise, bins, steps, direction):
     run = {"mechanism": mechanism.with_noise(noise), "sampling": hs.FixedBins(bins), "steps": steps}
@@ -114,6 +119,7 @@ def test_monte_carlo_intervals_contain_it(mechanism, noise, bins, steps, directi
     assert found.lower <= lower <= upper <= found.upper
 
 
+@pytest.mark.slow
 def test_epsilon_at_a_small_delta_and_back():
     run = {"mechanism": CGD.with_noise(5.0), "sampling": hs.FixedBins(4), "steps": 12}
     with warnings.catch_warnings():

@@ -26,7 +26,7 @@ def curve():
     return hs.privacy_curve(mechanism=CGD.with_noise(5.0), **RUN)
 
 
-@pytest.mark.parametrize("mechanism", [CGD, TWO_BANDS, BUFFER])
+@pytest.mark.parametrize("mechanism", [CGD, TWO_BANDS, pytest.param(BUFFER, marks=pytest.mark.long)])
 def test_the_noise_for_a_target_meets_it_and_a_little_less_does_not(mechanism):
     target, run = {"epsilon": 1.0, "delta": 1e-4}, {"sampling": hs.FixedBins(2), "steps": 4}
     lower, upper = hs.get_noise_multiplier(mechanism=mechanism, bounds=True, tolerance=1e-4, **target, **run)

@@ -81,6 +81,7 @@ def test_epsilon_rises_with_steps_and_group_and_falls_with_delta(delta, sigma, r
     assert np.all(more >= lower)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::hockeystick.WideIntervalWarning")
 @few
 @given(st.floats(0.0, 30.0), sigmas, rates, steps, group_sizes)

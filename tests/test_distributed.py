@@ -70,8 +70,9 @@ def test_a_zarr_array_is_filled_in_partitions(tmp_path):
     np.testing.assert_array_equal(kept[:], whole(False, orders=ORDERS).get_rdp())
 
 
-@pytest.mark.parametrize("exact", [True, False])
-@pytest.mark.parametrize("size", [40, 9])
+@pytest.mark.parametrize(
+    ("size", "exact"), [(40, True), pytest.param(9, True, marks=pytest.mark.slow), (40, False), (9, False)]
+)
 def test_accountants_of_partitions_merge_into_that_of_the_run(exact, size):
     parts = [distributed.account(NORMS[i : i + size], STEPS, exact=exact) for i in range(0, 40, size)]
     merged, single = distributed.merge(parts), whole(exact)

@@ -72,6 +72,8 @@ def without_large_libraries(blocks: list[Block]) -> list[Block]:
 
 HEAVY_PAGES = [page for page in PAGES if any(block.is_heavy for block in blocks_of(page))]
 LIGHT_PAGES = [page for page in PAGES if without_large_libraries(blocks_of(page))]
+SLOW_PAGES = {f"docs/{name}.md" for name in ("individual", "sampling-and-groups", "shuffling", "tradeoff")}
+"""Pages whose code takes seconds."""
 
 
 def run(blocks: list[Block], page: Path) -> None:
@@ -99,7 +101,14 @@ def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
 
 
-@pytest.mark.parametrize("page", LIGHT_PAGES, ids=name_of)
+@pytest.mark.parametrize(
+    "page",
+    [
+        pytest.param(page, marks=pytest.mark.slow) if name_of(page) in SLOW_PAGES else page
+        for page in LIGHT_PAGES
+    ],
+    ids=name_of,
+)
 def test_code_of_a_page_runs_and_prints_what_it_says(page: Path) -> None:
     run(without_large_libraries(blocks_of(page)), page)
 

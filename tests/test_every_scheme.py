@@ -242,6 +242,8 @@ REFUSED = {
 
 SECONDS = ("get_steps", "black_box", "best_of", "TradeoffCurve", "plot.")
 """Functions with many questions, each of which takes tenths of a second with Laplace noise."""
+SLOW = {("truncated", "certify"), ("laplace bins", "certify")}
+"""Others that take seconds."""
 ONE_EPOCH = {"laplace bins": hs.FixedBins(STEPS)}
 """Batches with which these functions have one epoch, where each of several ones takes seconds more."""
 
@@ -249,7 +251,9 @@ CASES = [
     pytest.param(
         scheme,
         function,
-        marks=[pytest.mark.slow] if scheme.startswith("laplace") and function.startswith(SECONDS) else [],
+        marks=[pytest.mark.slow]
+        if (scheme, function) in SLOW or (scheme.startswith("laplace") and function.startswith(SECONDS))
+        else [],
     )
     for scheme in SCHEMES
     for function in FUNCTIONS

@@ -6,7 +6,7 @@ import pytest
 import hockeystick as hs
 
 POINTS = 2_000
-CHUNK = 100
+CHUNK = 40
 """Points of one vectorised call: enough for all cores, few enough that a failure is easy to find."""
 
 

@@ -83,6 +83,7 @@ def test_monte_carlo_has_the_same_bits_by_any_executor(pool):
     assert backwards.done > 2
 
 
+@pytest.mark.slow
 def test_sums_of_tasks_add_up_to_the_run_however_they_are_split():
     run = (1.0, [(*LOSSES, 1.0, STEPS)], False, 2_000, "remove", None, 3, 0.99)
     simulation = _core.Simulation(*run)

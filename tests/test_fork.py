@@ -98,7 +98,7 @@ os._exit(0)
         ("curve", {"0"}),
         ("tradeoff", {"0"}),
         ("tables", {"0"}),
-        ("grids", {"0"}),
+        pytest.param("grids", {"0"}, marks=pytest.mark.long),
         # Half a step may be in the accounts: an error says so.
         ("exact accounts", {"0", "3"}),
         ("Renyi accounts", {"0", "3"}),

@@ -187,6 +187,7 @@ def test_every_function_answers_or_refuses_a_hundred_thousand_calls(call):
     answers_or_refuses(call)
 
 
+@pytest.mark.slow
 @settings(max_examples=FEW_EXTRAS, deadline=None, suppress_health_check=checks, derandomize=True)
 @given(calls(EXTRAS))
 def test_what_needs_extras_answers_or_refuses(call):

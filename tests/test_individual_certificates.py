@@ -66,7 +66,7 @@ def test_norms_are_not_rounded_down_by_a_quotient():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("exact", [True, False])
+@pytest.mark.parametrize("exact", [True, pytest.param(False, marks=pytest.mark.long)])
 def test_long_histories_are_raised_to_few_levels(exact):
     accountant = followed(2, 200, count=5, exact=exact)
     certificate = accountant.certify(0, delta=DELTA)

@@ -308,6 +308,7 @@ print(hashlib.sha256(rdp.tobytes()).hexdigest())
 """
 
 
+@pytest.mark.slow
 def test_the_number_of_threads_changes_no_bit():
     found = set()
     for threads in ("1", "2", "7"):

@@ -72,7 +72,7 @@ def test_the_epsilon_of_an_example_does_not_depend_on_the_others():
         assert trained(part=part, whole=False).get_epsilons(1e-5).tobytes() == whole[part].tobytes()
 
 
-@pytest.mark.parametrize("exact", [True, False])
+@pytest.mark.parametrize("exact", [pytest.param(True, marks=pytest.mark.slow), False])
 def test_shards_of_the_whole_data_set_merge_in_any_order(exact):
     parts = [slice(None, None, 3), slice(1, None, 3), slice(2, None, 3)]
     found = []
@@ -92,7 +92,7 @@ def test_examples_that_no_shard_knows_have_the_full_norm():
     np.testing.assert_array_equal(merged.get_epsilons(1e-5)[9:], merged.get_epsilon(1e-5))
 
 
-@pytest.mark.parametrize("exact", [True, False])
+@pytest.mark.parametrize("exact", [pytest.param(True, marks=pytest.mark.slow), False])
 def test_the_second_shard_may_be_the_larger_one(exact):
     merged = trained(exact, slice(0, 3), False).merge(trained(exact, slice(3, 30), False))
     assert answers(merged) == answers(trained(exact))
@@ -170,6 +170,7 @@ def test_shards_of_different_sizes_merge_after_many_refreshes(monkeypatch):
     assert shards[0].merge(shards[1]).dataset_size == 20
 
 
+@pytest.mark.slow
 def test_after_very_many_refreshes_groups_have_an_upper_bound(monkeypatch):
     monkeypatch.setattr(norm_history, "MAX_BYTES", 8 * 30 * 4)
     accountant, reference = IndividualAccountant(30), IndividualAccountant(30)

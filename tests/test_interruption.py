@@ -86,7 +86,10 @@ NAMES = [line.split('"')[1] for line in WATCH.splitlines() if line.startswith(' 
 
 
 @pytest.mark.skipif(os.name != "posix", reason="sends SIGINT to a process")
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=pytest.mark.slow) if name == "renyi" else name for name in NAMES],
+)
 def test_no_thread_goes_on_after_ctrl_c(name):
     answer = subprocess.run(
         [sys.executable, "-c", WATCH, name], capture_output=True, text=True, timeout=120, check=False

@@ -74,7 +74,10 @@ def test_the_steps_meet_their_target_and_one_more_would_not(setting, epsilon):
         {"noise_multiplier": 8.0, "sampling": hs.WithoutReplacement(100, 10_000)},
         {"noise_multiplier": 100.0, "sampling": hs.FullBatch()},
         {"noise_multiplier": 100.0, "sampling": hs.FullBatch(), "adjacency": "replace"},
-        {"noise_multiplier": 3.0, "sampling": hs.WithoutReplacement(100, 10_000), "adjacency": "replace"},
+        pytest.param(
+            {"noise_multiplier": 3.0, "sampling": hs.WithoutReplacement(100, 10_000), "adjacency": "replace"},
+            marks=pytest.mark.slow,
+        ),
         {"mechanism": hs.Laplace(8.0), "sample_rate": 0.01},
     ],
     ids=lambda setting: "-".join(setting),

@@ -40,6 +40,7 @@ def test_poisson_binomial_law_is_exact():
     assert largest_log_error(log_weights, [w for w, _ in positive]) <= TOLERANCE
 
 
+@pytest.mark.slow
 def test_ten_thousand_different_rates_keep_the_mean_the_variance_and_both_ends():
     rates = np.linspace(1e-4, 0.9, 10_000)
     log_weights, shifts = kernels.poisson_binomial_law(rates, log=True)

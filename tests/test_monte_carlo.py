@@ -18,7 +18,7 @@ FEW_STEPS = 4.5316772417068194e-06
 TINY_DELTAS = [
     # (group size, sample rate, sigma, steps, direction, epsilon, delta): delta by Laplace inversion along a
     # vertical line in the plane of complex orders, with mpmath at 40 digits, 16 of them right.
-    (4, 0.01, 1.0, 1000, "remove", 16.2423, 8.7640449603516217e-13),
+    pytest.param(4, 0.01, 1.0, 1000, "remove", 16.2423, 8.7640449603516217e-13, marks=pytest.mark.slow),
     (4, 0.05, 2.0, 300, "add", 11.9834, 4.4670745480890073e-12),
     (2, 0.1, 1.5, 100, "remove", 13.6222, 4.5941742938789363e-12),
 ]
@@ -141,14 +141,14 @@ def test_every_reference_curve_lies_in_its_interval(row):
 COVERED = [
     # (group size, rate, sigma, steps, epsilon, direction, tilt, samples)
     (4, 0.05, 1.0, 1, 0.7, "remove", 0.0, 2_000),
-    (4, 0.05, 1.0, 1, 0.7, "remove", None, 300),
+    pytest.param(4, 0.05, 1.0, 1, 0.7, "remove", None, 300, marks=pytest.mark.slow),
     (4, 0.05, 0.6, 1, 0.15, "add", 0.0, 2_000),
-    (4, 0.05, 0.6, 1, 0.15, "add", None, 300),
+    pytest.param(4, 0.05, 0.6, 1, 0.15, "add", None, 300, marks=pytest.mark.slow),
     (1, 0.3, 0.8, 1, 2.5, "remove", None, 50),
     (1, 0.3, 0.8, 1, 2.5, "remove", 2.0, 1_000),
     (1, 1.0, 4.0, 10, 1.0, "add", 0.0, 1_000),
     (1, 1.0, 4.0, 10, 1.0, "add", 3.0, 1_000),
-    (4, 0.01, 1.0, 10, 2.0, "remove", None, 1_000),
+    pytest.param(4, 0.01, 1.0, 10, 2.0, "remove", None, 1_000, marks=pytest.mark.slow),
 ]
 
 
@@ -184,6 +184,7 @@ def test_the_interval_covers_delta_at_least_as_often_as_it_says(
     assert covered >= confidence * 500
 
 
+@pytest.mark.slow
 def test_estimates_of_many_seeds_are_unbiased():
     weights, shifts = by_definition.binomial(4, 0.05)
     law = kernels.binomial_law(4, 0.05)

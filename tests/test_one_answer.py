@@ -47,9 +47,13 @@ def _plans(seed: int, count: int) -> list[tuple[float, dict[str, object]]]:
 @pytest.mark.parametrize(
     ("delta", "run"),
     [
-        *_plans(20, 40),
+        *(pytest.param(*p, marks=pytest.mark.slow) if i == 31 else p for i, p in enumerate(_plans(20, 40))),
         (1e-5, SMALL_NOISE),
-        (4.08e-86, {"noise_multiplier": 3.4333, "sample_rate": 2.23e-8, "steps": 5, "adjacency": "remove"}),
+        pytest.param(
+            4.08e-86,
+            {"noise_multiplier": 3.4333, "sample_rate": 2.23e-8, "steps": 5, "adjacency": "remove"},
+            marks=pytest.mark.slow,
+        ),
         (3.88e-90, {"noise_multiplier": 11.1114, "sample_rate": 1.117e-4, "steps": 281}),
         (1.86e-5, {"noise_multiplier": 3.553, "sampling": hs.WithoutReplacement(6, 845), "steps": 5}),
     ],

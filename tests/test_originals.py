@@ -9,6 +9,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 HARNESS = Path(__file__).parent / "originals"
 ROOT = Path(__file__).parents[1]
 
@@ -53,6 +55,7 @@ def run(folder: Path, listed: str) -> tuple[int, str]:
     return done.returncode, done.stdout
 
 
+@pytest.mark.slow
 def test_what_is_as_listed_passes(tmp_path):
     status, text = run(tmp_path, GOOD)
     assert status == 0, text

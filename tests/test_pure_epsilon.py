@@ -62,7 +62,8 @@ def binomial_loss(group, rate, scale, sign):
 
 @pytest.mark.parametrize("adjacency", ["add", "remove"])
 @pytest.mark.parametrize(
-    ("group", "rate", "scale", "steps"), [(1, 0.1, 2.0, 3), (4, 0.1, 2.0, 3), (2, 1e-6, 50.0, 9)]
+    ("group", "rate", "scale", "steps"),
+    [(1, 0.1, 2.0, 3), pytest.param(4, 0.1, 2.0, 3, marks=pytest.mark.slow), (2, 1e-6, 50.0, 9)],
 )
 def test_sampled_noise_has_a_pure_epsilon_too(group, rate, scale, steps, adjacency):
     curve = laplace(scale, steps, sample_rate=rate, group_size=group, adjacency=adjacency)
@@ -82,7 +83,10 @@ def test_randomised_response_has_one(steps):
     assert quietly(curve.epsilon, 1e-300) <= pure * (1 + 1e-14)
 
 
-@pytest.mark.parametrize(("scale", "steps"), [(0.01, 1), (0.002, 1), (0.01, 5), (1.0, 1), (1.0, 6)])
+@pytest.mark.parametrize(
+    ("scale", "steps"),
+    [(0.01, 1), (0.002, 1), pytest.param(0.01, 5, marks=pytest.mark.slow), (1.0, 1), (1.0, 6)],
+)
 @pytest.mark.parametrize("delta", [1e-5, 1e-12, 1e-100])
 def test_epsilon_is_at_most_the_pure_one(scale, steps, delta):
     epsilon = quietly(laplace(scale, steps).epsilon, delta)

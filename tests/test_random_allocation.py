@@ -379,7 +379,7 @@ def test_planning_and_words():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("members", [2, 3])
+@pytest.mark.parametrize("members", [2, pytest.param(3, marks=pytest.mark.long)])
 def test_groups_with_laplace_noise_are_bounded(members):
     run = {"mechanism": hs.Laplace(4.0), "delta": 1e-5, "tolerance": 1e-2}
     ten = run | {"steps": 500}

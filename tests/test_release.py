@@ -115,10 +115,10 @@ def test_quantiles_follow_the_order_of_their_probabilities():
 
 
 @pytest.mark.slow
-def test_the_guarantee_covers_neighbours_by_counting_outcomes():
+@pytest.mark.parametrize("draws", [500, pytest.param(2000, marks=pytest.mark.long)])
+def test_the_guarantee_covers_neighbours_by_counting_outcomes(draws):
     # 4 candidates and 3 values: probabilities of outcomes by repetition, within four standard errors.
     settings = {"epsilon": 1.0, "upper": 3.0, "candidates": 3}
-    draws = 2000
     here, there = (
         np.array([release.quantiles(values, 0.5, **settings).value for _ in range(draws)])
         for values in ([0.0, 1.0, 3.0], [0.0, 1.0])

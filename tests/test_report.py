@@ -110,6 +110,7 @@ def test_the_words_follow_the_relation(adjacency, claim, tmp_path):
     assert claim in words(page(curve, tmp_path, pictures=False))
 
 
+@pytest.mark.slow
 def test_it_stands_alone(tmp_path):
     found = page(followed(GroupAccountant(2)), tmp_path, target=1.0)
     assert not {"script", "link", "iframe", "object"} & set(found.tags)
@@ -129,6 +130,7 @@ def test_it_stands_alone(tmp_path):
     assert all(alternatives)
 
 
+@pytest.mark.slow
 def test_it_does_not_use_the_picture_manager(tmp_path):
     import matplotlib as mpl
     from matplotlib import pyplot

@@ -71,6 +71,7 @@ def test_the_epsilon_of_a_page_is_the_proven_one(cut, given, tmp_path):
     assert "The epsilon that this report states for the run is the proven one" in said
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["report.md", "report.html", "report.json"])
 def test_the_certificate_is_made_once(name, given, tmp_path, monkeypatch):
     verified = []
@@ -81,6 +82,7 @@ def test_the_certificate_is_made_once(name, given, tmp_path, monkeypatch):
     assert len(given) == len(verified) == 1
 
 
+@pytest.mark.slow
 def test_programs_and_markdown_get_the_proven_epsilon(cut, given, tmp_path):
     lower, upper = ends_of(cut)
     path = hs.report(CUT, tmp_path / "privacy.json", certified=True)
@@ -95,6 +97,7 @@ def test_programs_and_markdown_get_the_proven_epsilon(cut, given, tmp_path):
     assert rounded_up(CUT.epsilon(DELTA)) not in markdown
 
 
+@pytest.mark.slow
 def test_without_a_lower_claim_there_is_an_upper_end_only(cut, given, tmp_path, monkeypatch):
     alone = cut.with_claims([claim for claim in cut.claims if "at_most" in claim])
     monkeypatch.setattr(hs.PrivacyCurve, "certify", lambda *_, **__: alone)
@@ -119,6 +122,7 @@ def test_groups_and_accountants_state_the_proven_epsilon(tmp_path):
     assert found.row("Poisson sampling, add or remove")[1] == rounded_up(upper)
 
 
+@pytest.mark.slow
 def test_pictures_show_the_proven_epsilon(cut, given, tmp_path, monkeypatch):
     drawn = []
 

@@ -41,7 +41,10 @@ EVERY_SCHEME = {
 }
 
 
-@pytest.mark.parametrize("name", EVERY_SCHEME)
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=pytest.mark.slow) if name == "laplace" else name for name in EVERY_SCHEME],
+)
 def test_what_is_assumed_is_said_without_words_of_the_library(name, tmp_path):
     noise = {} if "mechanism" in EVERY_SCHEME[name] else {"noise_multiplier": 9.0}
     curve = hs.privacy_curve(steps=20, **noise, **EVERY_SCHEME[name])

@@ -142,7 +142,9 @@ def test_bounds_is_true_or_false(wrong):
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::hockeystick.errors.WideIntervalWarning")
-@pytest.mark.parametrize(("adjacency", "width"), [("remove", 1e-6), ("replace", 0.05)])
+@pytest.mark.parametrize(
+    ("adjacency", "width"), [("remove", 1e-6), pytest.param("replace", 0.05, marks=pytest.mark.long)]
+)
 def test_forty_members_with_norms_have_useful_intervals_after_few_steps(adjacency, width):
     # 2,100 different sums: with the work of a small group the ends were 7.5 and 14, and 4.9 and 12,735.
     norms = np.random.default_rng(4).uniform(0.05, 1.0, 40).round(2).tolist()

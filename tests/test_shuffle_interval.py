@@ -138,6 +138,7 @@ def test_the_strong_adversary_of_replaced_records_has_the_same_upper_end():
         assert upper == pytest.approx(curve.epsilon(1e-5), rel=1e-5)
 
 
+@pytest.mark.slow
 def test_the_ends_are_ordered_and_monotone_over_random_runs():
     random = np.random.default_rng(11)
     for _ in range(6):

@@ -155,6 +155,7 @@ def test_bad_arguments_are_named(arguments, error, words):
         hs.ShuffledCurve(*arguments)
 
 
+@pytest.mark.slow
 def test_reports_and_pictures_are_about_the_interval(tmp_path):
     curve = hs.privacy_curve(steps=40, **RUN)
     page = hs.report(curve, tmp_path / "run.md", group_sizes=[1, 2]).read_text("utf-8")

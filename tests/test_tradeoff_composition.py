@@ -148,7 +148,7 @@ def test_two_steps_are_those_of_a_fine_discretisation(name):
     "curve",
     [
         from_points(*CORNERS).group(2),
-        from_points(*CORNERS).minimum(gaussian(0.8)),
+        pytest.param(from_points(*CORNERS).minimum(gaussian(0.8)), marks=pytest.mark.long),
         pytest.param(from_points(*CORNERS).maximum(gaussian(0.8)), marks=pytest.mark.long),
     ],
 )

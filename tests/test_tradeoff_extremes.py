@@ -223,6 +223,7 @@ def test_long_chains_are_written_copied_compared_and_dropped(name, times):
     assert 0 <= curve(0.3) <= 0.7
 
 
+@pytest.mark.slow
 def test_a_very_long_chain_is_dropped():
     curve = laplace(1.0)
     for _ in range(200_000):

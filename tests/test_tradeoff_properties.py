@@ -240,14 +240,17 @@ def test_operations_keep_the_order_of_60_random_pairs():
     check_order(np.random.default_rng(9), 60)
 
 
+SEEDS = [pytest.param(seed, marks=pytest.mark.long if seed else ()) for seed in range(4)]
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", SEEDS)
 def test_2000_random_expressions_are_trade_off_functions(seed):
     check_expressions(np.random.default_rng(100 + seed), 500)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", SEEDS)
 def test_operations_keep_the_order_of_2000_random_pairs(seed):
     check_order(np.random.default_rng(200 + seed), 500)
 

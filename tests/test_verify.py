@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from certificate_runs import certified, random_run
 from certificate_schema import fault
-from documented_certificates import CURVES, DELTA, DELTAS, FOLDER, SLOW
+from documented_certificates import CURVES, DELTA, DELTAS, FOLDER, LONG, SLOW
 from reference_rows import rows
 
 import hockeystick as hs
@@ -97,10 +97,14 @@ QUICK = (
 )  # fmt: skip
 """Random runs that take seconds to check; 755, 820, 2175, 2781, 3405, 3590, 3653, 4623 and 5126 once failed,
 and 2481, 3546 and 5132 had no certificate."""
+LONGER = {2481, 3405, 5126, 755}
+"""Of which each takes five to twenty seconds."""
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("number", QUICK)
+@pytest.mark.parametrize(
+    "number", [pytest.param(number, marks=pytest.mark.long if number in LONGER else ()) for number in QUICK]
+)
 def test_random_runs_are_verified(number):
     """More are in docs/certificates/random_runs.json, and in `test_many_random_runs_are_verified`."""
     certificate = certified(random_run(number))
@@ -153,7 +157,11 @@ def test_losses_that_are_never_exceeded_have_delta_zero():
 
 
 @pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=pytest.mark.slow if name in SLOW else ()) for name in CURVES]
+    "name",
+    [
+        pytest.param(name, marks=[pytest.mark.slow] * (name in SLOW) + [pytest.mark.long] * (name in LONG))
+        for name in CURVES
+    ],
 )
 def test_numbers_of_the_documentation_have_certificates(name):
     printed, curve = CURVES[name]

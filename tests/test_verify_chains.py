@@ -88,7 +88,7 @@ def test_chains_of_other_groups_or_neighbours_are_refused():
         claims.chain(run, "mixed", {"one": {}, "splits": []}, [])
 
 
-@pytest.mark.parametrize("way", ["add", "remove"])
+@pytest.mark.parametrize("way", ["add", pytest.param("remove", marks=pytest.mark.long)])
 @pytest.mark.parametrize(("size", "batch", "records"), [(2, 1, 2), (2, 2, 5), (3, 2, 6)])
 def test_chains_of_fixed_batches_are_above_the_group(way, size, batch, records):
     run = run_of(fixed(batch, records), way, size)

@@ -293,7 +293,7 @@ def test_epsilon_is_certified_at_a_delta():
         CURVES["one epoch"].certify()
 
 
-@pytest.mark.parametrize("way", ["add", "remove"])
+@pytest.mark.parametrize("way", ["add", pytest.param("remove", marks=pytest.mark.long)])
 def test_two_bins_in_two_epochs_are_an_integral(way):
     ratio, weights = ratios(2, 2, 3.0, 0.5, 0.5, np.linspace(-8.0, 8.0, 1201))
     growth = math.exp(EPSILON)

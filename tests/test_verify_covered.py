@@ -52,12 +52,21 @@ RUNS = {
 }  # fmt: skip
 
 
-SLOW = ("adaptive, cut", "cut, group", "cut, replaced", "fixed, group, replaced", "clipped, fixed, replaced")
-"""Of which a witness takes ten seconds and more to find."""
+SLOW = {
+    "fixed, group, replaced", "laplace, fixed, replaced", "adaptive, fixed, replaced", "bins, group",
+    "clipped, rates, replaced", "laplace, full",
+}  # fmt: skip
+"""Of which a witness takes seconds to find."""
+LONG = {"adaptive, cut", "cut, group", "cut, replaced", "clipped, fixed, replaced"}
+"""Of which it takes ten seconds and more."""
 
 
 @pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=pytest.mark.slow) if name in SLOW else name for name in RUNS]
+    "name",
+    [
+        pytest.param(name, marks=[pytest.mark.slow] * (name in SLOW) + [pytest.mark.long] * (name in LONG))
+        for name in RUNS
+    ],
 )
 def test_every_combination_that_is_covered_is_proven(name):
     curve = hs.privacy_curve(**({"steps": 4} | RUNS[name]))

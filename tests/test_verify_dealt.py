@@ -330,6 +330,7 @@ def test_drawn_steps_beside_dealt_ones_nearly_decay_as_bounded():
     assert 0.85 * float(end) < exact <= float(end)
 
 
+@pytest.mark.slow
 def test_a_witness_without_the_numbers_of_drawn_steps_is_refused():
     document = json.loads((TOP / "docs/certificates/dealt-and-drawn.json").read_text(encoding="utf-8"))
     for witness in document["witness"].values():

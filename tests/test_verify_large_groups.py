@@ -141,6 +141,7 @@ def test_large_groups_are_certified(size):
     assert size / 16 < witness["remove"]["largest_shifts"][0] < size / 3
 
 
+@pytest.mark.slow
 def test_several_processes_prove_the_same():
     certificate = group_of(64).certify(epsilon=400.0)
     assert certificate.verify() == certificate.verify(processes=2)
@@ -179,6 +180,7 @@ def test_other_schemes_lose_shifts_too():
     assert cosine.certify(delta=1e-6).verify()[0]
 
 
+@pytest.mark.slow
 def test_shifts_that_matter_are_missed():
     # Fewer shifts than the witness needs prove less, and nothing that is not true.
     document = document_of(group_of(64).certify(epsilon=430.0))
@@ -271,7 +273,7 @@ def test_rounded_norms_enclose_the_curve(way):
         assert getattr(found, end) == pytest.approx(truth, rel=1e-4)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_forty_members_with_norms_are_certified():
     norms = np.random.default_rng(4).uniform(0.05, 1.0, 40).round(2).tolist()
     curve = hs.privacy_curve(**STEPS, group=hs.Group(norms=norms))
@@ -280,7 +282,7 @@ def test_forty_members_with_norms_are_certified():
     assert "norm_units" in document_of(certificate)["witness"]["remove"]
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_norms_without_a_unit_are_rounded_to_a_fine_one():
     norms = np.random.default_rng(4).uniform(0.2, 1.0, 12).tolist()
     curve = hs.privacy_curve(**STEPS, group=hs.Group(norms=norms), adjacency="remove")

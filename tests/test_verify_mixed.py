@@ -64,7 +64,9 @@ def certificates():
     return made_once(MIXED, DELTA)
 
 
-@pytest.mark.parametrize("name", MIXED)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.slow) if name == "joined" else name for name in MIXED]
+)
 def test_mixed_curves_are_certified_and_claim_no_more_than_is_true(name, certificates):
     claims_are_sharp(MIXED[name], certificates(name), DELTA)
 
@@ -78,8 +80,8 @@ def test_mixed_curves_are_certified_and_claim_no_more_than_is_true(name, certifi
         ("replaced", 0, "add"),
         ("orthogonal", 1, "add"),
         ("laplace", 0, "remove"),
-        ("joined", 0, "remove"),
-        ("joined", 1, "add"),
+        pytest.param("joined", 0, "remove", marks=pytest.mark.slow),
+        pytest.param("joined", 1, "add", marks=pytest.mark.slow),
         ("dealt", 0, "remove"),
         ("dealt", 1, "add"),
         ("dealt both", 2, "add"),
@@ -103,7 +105,7 @@ def test_steps_in_both_directions_are_the_integral_of_their_product(epsilon):
     assert all(abs(each - true) > 1e-3 * true for each in alone)
 
 
-@pytest.mark.parametrize("epsilon", [0.2, 0.9])
+@pytest.mark.parametrize("epsilon", [pytest.param(0.2, marks=pytest.mark.slow), 0.9])
 def test_dealt_batches_of_added_records_beside_a_step_of_removed_ones_are_an_integral(epsilon):
     # Without the record both outputs are noise; with it, one of them is moved: W is the mean of both ratios.
     outputs = np.linspace(-14.0, 14.0, 561)

@@ -176,7 +176,7 @@ def test_moments_of_one_batch_are_integrals(base, power):
     assert holds(found, ratio_moment(base, mp.mpf(power.numerator) / power.denominator), 1e-18)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_whole_moments_are_those_of_enumeration():
     epoch = [Batches(2, variance=arb(0.25)), Batches(1, scale=arb(1.5), times=2), Batches(1)]
     found = dealt_moments.whole_moments(epoch, 4)
@@ -348,6 +348,7 @@ def test_the_absolute_error_of_the_output_spacing_is_above_what_it_is(m):
     assert 0.6 * bound < error <= bound
 
 
+@pytest.mark.slow
 def test_coarse_rules_enclose_the_moment():
     for power, n in ((Fraction(5, 4), 3), (Fraction(-3), 0)):
         epoch = [Batches(2, variance=arb(0.25))]
@@ -423,6 +424,7 @@ def test_steps_of_a_mixed_run_have_their_own_directions():
     assert total.claims[0]["at_most"] == pytest.approx(sum(each), rel=1e-12)
 
 
+@pytest.mark.slow
 def test_large_orders_are_proven_where_a_rule_would_take_too_long():
     # One batch of three: the divergence of an order that large is that of the batch, less its probability.
     for name, order in (("dealt", 200.3), ("bins", 1234.5), ("added", 1234.5)):

@@ -414,6 +414,7 @@ def test_the_ends_of_the_ray_are_nearly_attained():
         assert 0.5 * float(bound) < missing <= float(bound) * (1 + 1e-9)
 
 
+@pytest.mark.slow
 def test_one_epoch_is_the_integral_of_a_put():
     # 100 batches, sigma = 1: E[(W - K)_+] by Laplace's inversion of E[e^(-sW)] / s^2, in 40 digits.
     wanted = {0.5: 4.40890803386300935922540142754e-5}

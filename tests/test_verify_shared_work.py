@@ -69,7 +69,10 @@ def test_bars_never_fall_and_end_full():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["random-allocation", "laplace-three-records", "correlated-bins"])
+@pytest.mark.parametrize(
+    "name",
+    ["random-allocation", "laplace-three-records", pytest.param("correlated-bins", marks=pytest.mark.long)],
+)
 def test_what_is_proven_does_not_depend_on_the_number_of_processes(name):
     document, done = read((CERTIFICATES / f"{name}.json").read_text("utf-8")), []
     alone = check(document, progress=lambda *numbers: done.append(numbers))

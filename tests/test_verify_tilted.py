@@ -342,7 +342,7 @@ def test_tiny_deltas_are_certified(sampling, steps, adjacency):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("way", ["remove", "add"])
+@pytest.mark.parametrize("way", [pytest.param("remove", marks=pytest.mark.long), "add"])
 def test_changed_witnesses_prove_nothing_that_is_false(way):
     """One epoch and a half of four batches; what is true is known by the line Re z = -1/2."""
     run = {"adjacency": way, "steps": [dealt("random_allocation", 4, 6)]}
