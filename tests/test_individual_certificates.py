@@ -106,6 +106,7 @@ def test_tiny_norms_are_raised_until_the_checker_agrees(tiny, count):
     assert all("at_most" in claim for claim in beside.claims)
 
 
+@pytest.mark.slow
 def test_curves_with_a_tiny_norm_are_certified():
     common = {"noise_multiplier": 1.0, "sample_rate": 0.01, "steps": 100}
     tiny = hs.privacy_curve(group=hs.Group(norms=[2.0**-11]), **common)

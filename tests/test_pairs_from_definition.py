@@ -365,7 +365,11 @@ def test_error_rates_use_the_smallest_bound():
     assert curve.beta(0.1) <= norm.cdf(norm.ppf(0.9) - 0.9 * mu)
 
 
-@pytest.mark.parametrize("mechanism", [hs.Laplace(20.0), hs.RandomizedResponse(0.6)], ids=repr)
+@pytest.mark.parametrize(
+    "mechanism",
+    [hs.Laplace(20.0), pytest.param(hs.RandomizedResponse(0.6), marks=pytest.mark.slow)],
+    ids=repr,
+)
 def test_several_replaced_records_with_other_noise(mechanism):
     run = {"mechanism": mechanism, "sampling": hs.WithoutReplacement(10, 1000), "adjacency": "replace"}
     for k in (2, 5):
@@ -384,6 +388,7 @@ FEW_STEPS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::hockeystick.WideIntervalWarning")  # far in the tail
 def test_a_chain_after_few_steps_is_no_larger_than_equal_parts():
     """GROUP Theorem 4 by bisection on the curve of one record."""

@@ -80,7 +80,7 @@ def definition(name, order):
     return mp.quad(integrand, inside, maxdegree=9) / 2
 
 
-@pytest.mark.parametrize("order", [1.25, 3.0, 7.5])
+@pytest.mark.parametrize("order", [1.25, 3.0, pytest.param(7.5, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("name", PARTS)
 def test_moments_of_parts_are_their_integrals(name, order):
     of_part = moments.of_laplace if PARTS[name][0] == "laplace" else moments.of_gaussian
@@ -389,7 +389,7 @@ RUNS = {
 BOUNDS = {"times", "dealt group", "large dealt group", "laplace group"}
 
 
-@pytest.mark.parametrize("order", [1.5, 4.0])
+@pytest.mark.parametrize("order", [pytest.param(1.5, marks=pytest.mark.slow), 4.0])
 @pytest.mark.parametrize("name", RUNS)
 def test_divergences_of_all_schemes_are_certified(name, order):
     curve = hs.privacy_curve(**RUNS[name])

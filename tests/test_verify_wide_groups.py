@@ -183,6 +183,7 @@ def test_a_step_without_a_replaced_record_is_an_outcome_too():
     assert [float(atom.p), float(atom.q)] == pytest.approx([weights[0]] * 2, rel=1e-12)
 
 
+@pytest.mark.slow
 def test_next_to_the_largest_loss_dealt_groups_are_proven_by_published_batches():
     curve = hs.privacy_curve(
         mechanism=hs.Laplace(1.0), sampling=hs.RandomAllocation(10), steps=10, group_size=8
