@@ -7,6 +7,8 @@
 //! Without them moments exist where a far tail would dominate them (a whole group in one batch), so that tilts and periods are
 //! those of the losses that contribute to δ. The law without them has a mass below 1, and is treated as any other.
 
+mod bounds;
+
 use crate::curve::accuracy::Accuracy;
 use crate::curve::cell_contours::{CellContours, CellInversion};
 use crate::curve::epsilon_search::StartingPoint;
@@ -15,7 +17,6 @@ use crate::curve::singular_mass::rounded;
 use crate::curve::starting_point;
 use crate::grid::composition::{Grid, Plan};
 use crate::interval::Enclosure;
-use crate::inversion::chernoff::MomentBound;
 use crate::inversion::contour::{Contour, Limits};
 use crate::inversion::contour_sum::ContourSum;
 use crate::inversion::segment::{Segment, Total, kinds};
@@ -289,17 +290,6 @@ impl Truncated {
     /// δ of the whole law, as far as contours and grids of earlier questions know it.
     pub(crate) fn known(&self, epsilon: f64) -> Enclosure {
         self.evaluators.delta(epsilon)
-    }
-
-    /// Chernoff's bound at the tilt that inversion would use.
-    pub(crate) fn chernoff(&mut self, epsilon: f64) -> Enclosure {
-        let tilt = self.tilt_for(epsilon).filter(|&c| c > 0.0);
-        let bound = tilt.and_then(|c| {
-            let total = Total::at(&mut self.segments, c)?;
-            let log_moment = total.log_moment.upper();
-            Some(MomentBound { c, log_moment }.chernoff(epsilon))
-        });
-        self.evaluators.whole(bound.unwrap_or(Enclosure::TRIVIAL))
     }
 
     /// Certified log δ of the whole loss by one form of computation; what is `known` of it says which errors matter.

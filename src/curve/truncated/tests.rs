@@ -26,6 +26,33 @@ fn the_truncated_mass_is_needed_in_full_and_suffices() {
     assert!(truncated.chernoff(epsilon).log_upper >= exact.log_lower);
 }
 
+/// Losses that are kept add up to less than ε, so that no tilt has its saddle point there: δ' = 0, and the bound is the truncated mass. Without
+/// it δ of 36 steps at ε = 0.17 was [3e-70, 3e-9].
+#[test]
+fn beyond_all_losses_that_are_kept_only_the_truncated_mass_counts() {
+    let law = GroupLaw::binomial(1, 4e-5).unwrap();
+    let loss = StepLoss::mixture(&law, 2.0, Direction::Remove).unwrap().unwrap();
+    let exact = one_step::delta(&loss, 0.17);
+    let mut truncated = Truncated::new(&[Segment { loss, steps: 1.0 }], 48.0);
+    let mass = truncated.log_truncated_mass();
+    assert_eq!(truncated.tilt_for(0.17), None);
+    let bound = truncated.chernoff(0.17).log_upper;
+    assert!(bound >= exact.log_lower && bound >= mass, "{bound} {mass} {exact:?}");
+    assert!(bound < mass + 2e-4, "{bound} {mass}");
+    // Of several steps ε may be reached with outputs that are kept: the bounds, too, are those of the sum.
+    let segments = |steps| {
+        let loss = StepLoss::mixture(&law, 2.0, Direction::Remove).unwrap().unwrap();
+        [Segment { loss, steps }]
+    };
+    let mut several = Truncated::new(&segments(1e6), 48.0);
+    assert!(
+        several.bound_beyond(0.17).log_upper > mass,
+        "{:?}",
+        several.bound_beyond(0.17)
+    );
+    assert_eq!(several.bound_beyond(0.0), Enclosure::TRIVIAL);
+}
+
 /// Below the mean of the loss the contour is at c < 0, whose integral is δ' less the mass of the truncated law: with a mass of 1 in its
 /// place, the lower end would be above δ.
 #[test]
