@@ -15,7 +15,7 @@ use crate::inversion::segment::{KEEPING_PANELS, Segment, Total, kinds};
 use crate::inversion::tilt_lattice::Cell;
 use crate::loss::StepLoss;
 use crate::loss::max_loss::MaxLoss;
-use crate::loss::privacy_loss::Effort;
+use crate::loss::privacy_loss::{Effort, SharedTables};
 
 /// Work budget of one answer, in density evaluations (about 3 ns each). When it is spent, the best interval so far is returned.
 const BUDGET: u64 = 120_000_000;
@@ -59,6 +59,8 @@ pub(crate) struct LossSum {
     deviation: Option<f64>,
     /// Work on single steps so far, in density evaluations.
     single_step_work: u64,
+    /// Tables that all questions share.
+    tables: SharedTables,
     /// [`LossSum::work`] at which no route but bounds is tried any more.
     limit: u64,
     /// Work by which that was raised for this answer.
@@ -76,6 +78,7 @@ impl LossSum {
             moments: Vec::new(),
             deviation: None,
             single_step_work: 0,
+            tables: SharedTables::default(),
             limit: 0,
             forgiven: 0,
         };
@@ -92,6 +95,7 @@ impl LossSum {
     pub(crate) fn forget(&mut self) {
         self.truncations.iter_mut().for_each(Truncated::forget);
         self.moments.clear();
+        self.tables.forget();
         self.limit = self.work() + self.allowance(BUDGET);
         self.forgiven = 0;
     }
@@ -117,7 +121,10 @@ impl LossSum {
     /// Work so far, in density evaluations.
     pub(crate) fn work(&self) -> u64 {
         let moments: u64 = self.segments.iter().map(|segment| segment.loss.work()).sum();
-        moments + self.single_step_work + self.truncations.iter().map(Truncated::work).sum::<u64>()
+        moments
+            + self.single_step_work
+            + self.tables.work
+            + self.truncations.iter().map(Truncated::work).sum::<u64>()
     }
 
     /// True if the budget of this answer is spent.
@@ -147,9 +154,9 @@ impl LossSum {
     }
 
     /// δ of a run of one step by means of its own.
-    pub(super) fn alone(&self, epsilon: f64, width: f64, is_last: bool) -> Enclosure {
+    pub(super) fn alone(&mut self, epsilon: f64, width: f64, is_last: bool) -> Enclosure {
         match self.segments.as_slice() {
-            [Segment { loss, steps: 1.0 }] => loss.alone(epsilon, width, is_last),
+            [Segment { loss, steps: 1.0 }] => loss.alone(epsilon, width, is_last, &mut self.tables),
             _ => Enclosure::TRIVIAL,
         }
     }

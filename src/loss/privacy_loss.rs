@@ -6,6 +6,7 @@ use crate::loss::gate::Separation;
 use crate::loss::loss_curve::{Atom, Support};
 use crate::loss::max_loss::MaxLoss;
 use realfft::num_complex::Complex64;
+use std::collections::BTreeSet;
 use std::fmt::Debug;
 use std::ops::{Deref, DerefMut};
 
@@ -64,7 +65,7 @@ pub trait PrivacyLoss: Debug + Send + Sync {
     /// δ(ε) of a run of this step alone, certified, by means that no other run has a use for; nothing is known where there are none.
     ///
     /// It is asked for before all other routes, to a relative width of about `width`, and once more if they do not answer to that: then `is_last`.
-    fn alone(&self, _epsilon: f64, _width: f64, _is_last: bool) -> Enclosure {
+    fn alone(&self, _epsilon: f64, _width: f64, _is_last: bool, _tables: &mut SharedTables) -> Enclosure {
         Enclosure::TRIVIAL
     }
 
@@ -203,6 +204,30 @@ pub(crate) fn rounded_up(loss: f64) -> f64 {
 
 /// Terms of densities that one integral may evaluate where nothing else limits it: a few tenths of a second.
 const MAX_WORK: u64 = 120_000_000;
+
+/// Work on tables that questions share: each counts once for every question that uses it, whoever made it first, so that no answer depends on
+/// what was asked before.
+#[derive(Debug, Clone, Default)]
+pub struct SharedTables {
+    /// Those of this question.
+    used: BTreeSet<(i64, i64, bool)>,
+    /// Work of all questions so far, in terms of densities.
+    pub(crate) work: u64,
+}
+
+impl SharedTables {
+    /// Counts a table, if this question has not used it yet.
+    pub(crate) fn count(&mut self, table: (i64, i64, bool), work: u64) {
+        if self.used.insert(table) {
+            self.work += work;
+        }
+    }
+
+    /// The next question.
+    pub(crate) fn forget(&mut self) {
+        self.used.clear();
+    }
+}
 
 /// Work on integrals so far, in terms of densities, and how much of it may be done.
 #[derive(Debug, Clone, Copy)]

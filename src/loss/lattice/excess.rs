@@ -52,12 +52,14 @@ impl TiltedLaw {
         let slack = self.relative_error
             + SUM_ERROR
             + f64::EPSILON * (terms + 8.0 * (self.log_scale.abs() + (self.tilt * place).abs()));
-        let end = match end {
+        let found = match end {
             End::Lower => (value - error) * (1.0 - slack),
             End::Upper => (value + error) * (1.0 + slack),
         };
-        if end > 0.0 {
-            end.ln() + self.log_scale - self.tilt * place
+        if found > 0.0 {
+            found.ln() + self.log_scale - self.tilt * place
+        } else if found.is_nan() && end == End::Upper {
+            f64::INFINITY
         } else {
             f64::NEG_INFINITY
         }

@@ -243,6 +243,12 @@ impl TiltedTerm {
         whole
     }
 
+    /// A bound on the 2-norm of the masses but for the ends, folded to a length: that of a sum of so many pieces, and its rounding.
+    fn folded_norm(&self, length: usize) -> f64 {
+        let pieces = self.rest.len().div_ceil(length) as f64;
+        pieces.sqrt() * self.norm * (1.0 + f64::EPSILON * (pieces + 4.0))
+    }
+
     /// The transform at the frequencies of a length, to the power of the number of these terms.
     fn spectrum(&self, length: usize) -> Option<Vec<Complex64>> {
         let forward = forward(length);
@@ -292,7 +298,7 @@ fn convolved(terms: &[TiltedTerm]) -> Vec<f64> {
 
 /// The masses of so many places from `first` on, and a bound on the 2-norm of their errors.
 ///
-/// A value φ of the transform of a term is off by η√N‖v‖ and the error of the atoms, where v is its law without the ends and |φ| ≤ 1. A product
+/// A value φ of the transform of a term is off by η√N‖v‖ and the error of the atoms, where v is its law without the ends, folded, and |φ| ≤ 1. A product
 /// of r values is then off by at most r times that in the 2-norm, and the inverse transform adds a relative error η of its own. A sum of L errors is
 /// at most √L times their 2-norm.
 fn power(terms: &[TiltedTerm], first: f64, places: usize, length: usize) -> (Vec<f64>, f64) {
@@ -327,15 +333,15 @@ fn power(terms: &[TiltedTerm], first: f64, places: usize, length: usize) -> (Vec
     let masses: Vec<f64> = (0..places)
         .map(|i| (folded[(offset + i) % length] * scale).max(0.0))
         .collect();
-    let norm = masses.iter().map(|mass| mass * mass).sum::<f64>().sqrt();
+    let norm = folded.iter().map(|mass| mass * mass).sum::<f64>().sqrt() * scale;
     let eta = transform_error(length);
     let total =
         |of_one: &dyn Fn(&TiltedTerm) -> f64| terms.iter().map(|term| term.count * of_one(term)).sum::<f64>();
-    let pointwise = total(&|term| eta * (length as f64).sqrt() * term.norm + ATOM_ERROR);
+    let pointwise = total(&|term| eta * (length as f64).sqrt() * term.folded_norm(length) + ATOM_ERROR);
     if pointwise.is_nan() || pointwise >= MAX_POINTWISE_ERROR {
         return (masses, f64::INFINITY);
     }
-    let of_spectrum = POWER_MARGIN * total(&|term| eta * term.norm + ATOM_ERROR);
+    let of_spectrum = POWER_MARGIN * total(&|term| eta * term.folded_norm(length) + ATOM_ERROR);
     // Products of the powers of several laws are one more product each.
     let products = total(&|_| 1.0) + 2.0 * terms.len() as f64;
     let of_powers =

@@ -27,11 +27,11 @@ use crate::loss::allocation::on_lattice::log_normal::LogNormal;
 use crate::loss::allocation::on_lattice::side::Side;
 use crate::loss::allocation::on_lattice::threshold::{Range, Threshold, released};
 use crate::loss::lattice::excess::End;
+use crate::loss::privacy_loss::SharedTables;
 use crate::special::root::bisect;
 use crate::step::Direction;
 use std::collections::BTreeMap;
 use std::convert::Infallible;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// ε below which thresholds are next to the mean, where other routes serve.
@@ -64,6 +64,8 @@ const MUCH: f64 = 0.3;
 const MOST_BATCHES: f64 = 1e5;
 /// Places that are kept, 100 MB of them: all are forgotten when there are more.
 const MOST_KEPT: usize = 6_000_000;
+/// Evaluations of a density that a place of a lattice takes: its mass, its part of moments and of transforms.
+const WORK_OF_PLACE: u64 = 40;
 
 /// Both laws for a range of thresholds.
 #[derive(Debug)]
@@ -88,8 +90,6 @@ pub(super) struct SumsOnLattice {
     bins: Bins,
     direction: Direction,
     known: Mutex<BTreeMap<Key, Option<Arc<Sides>>>>,
-    /// Places of all lattices so far.
-    made: AtomicU64,
 }
 
 impl SumsOnLattice {
@@ -98,12 +98,17 @@ impl SumsOnLattice {
             bins,
             direction,
             known: Mutex::default(),
-            made: AtomicU64::new(0),
         }
     }
 
     /// Bounds on δ(ε), to a relative width of about `width` where that takes few places, or in any case if it is `worthwhile`.
-    pub(super) fn delta(&self, epsilon: f64, width: f64, worthwhile: bool) -> Enclosure {
+    pub(super) fn delta(
+        &self,
+        epsilon: f64,
+        width: f64,
+        worthwhile: bool,
+        tables: &mut SharedTables,
+    ) -> Enclosure {
         if epsilon.is_nan() || epsilon < LEAST_EPSILON || released(&self.bins) > MOST_BATCHES {
             return Enclosure::TRIVIAL;
         }
@@ -112,7 +117,7 @@ impl SumsOnLattice {
             // W is at least the share of batches that are not released.
             return Enclosure::ZERO;
         }
-        let Some(sides) = self.sides(&threshold, width, worthwhile) else {
+        let Some(sides) = self.sides(&threshold, width, worthwhile, tables) else {
             return Enclosure::TRIVIAL;
         };
         let log_factor = match self.direction {
@@ -124,12 +129,13 @@ impl SumsOnLattice {
         Enclosure::of_logs(lower + log_factor - slack, upper + log_factor + slack)
     }
 
-    /// Cost of all lattices so far, in places.
-    pub(super) fn places(&self) -> u64 {
-        self.made.load(Ordering::Relaxed)
-    }
-
-    fn sides(&self, threshold: &Threshold, width: f64, worthwhile: bool) -> Option<Arc<Sides>> {
+    fn sides(
+        &self,
+        threshold: &Threshold,
+        width: f64,
+        worthwhile: bool,
+        tables: &mut SharedTables,
+    ) -> Option<Arc<Sides>> {
         let range = threshold.range(&self.bins, self.direction)?;
         let digits = (-width.log10()).ceil().clamp(FEWEST_DIGITS, MOST_DIGITS);
         let key = (range.number, digits as i64, worthwhile);
@@ -139,17 +145,18 @@ impl SumsOnLattice {
             .unwrap_or_else(PoisonError::into_inner)
             .get(&key)
             .cloned();
-        known.unwrap_or_else(|| {
+        let places = |sides: &Option<Arc<Sides>>| sides.as_ref().map_or(0, |sides| sides.upper.places());
+        let found = known.unwrap_or_else(|| {
             let sides = self.sides_of(&range, 10f64.powf(-digits), worthwhile).map(Arc::new);
-            let places = |sides: &Option<Arc<Sides>>| sides.as_ref().map_or(0, |sides| sides.upper.places());
-            self.made.fetch_add(places(&sides) as u64, Ordering::Relaxed);
             let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
             if known.values().map(places).sum::<usize>() > MOST_KEPT {
                 known.clear();
             }
             known.insert(key, sides.clone());
             sides
-        })
+        });
+        tables.count(key, WORK_OF_PLACE * places(&found) as u64);
+        found
     }
 
     /// The laws for a range, on a lattice whose spacing h leaves δ about a part of a width: what is left of it is about proportional to h², and known

@@ -17,6 +17,8 @@ const NEAR: f64 = 0.2;
 const JUMP: f64 = 0.01;
 /// Rounding of expectations over outcomes with some Y above the last place, relative to their terms.
 const ROUNDING: f64 = 1e-13;
+/// Largest spacing: with more, cells of a density that underflows could have masses that do not.
+const WIDEST: f64 = 1e15;
 /// −log of the part of an expectation that is outside of a window at which its bound is small enough.
 const LOG_NEGLIGIBLE: f64 = 30.0;
 
@@ -44,6 +46,9 @@ impl Side {
     }
 
     fn new(parts: &[Part], spacing: f64, law: impl Fn(&LogNormal) -> Option<LatticeLaw>) -> Option<Self> {
+        if spacing > WIDEST {
+            return None;
+        }
         let of = |part: &Part| Some((law(&LogNormal::new(part.variance))?, part.count));
         let laws: Vec<(LatticeLaw, f64)> = parts.iter().map(of).collect::<Option<_>>()?;
         let terms = laws.iter().map(|(law, count)| (Arc::clone(&law.places), *count));
@@ -143,6 +148,9 @@ impl Side {
         log += self.spacing.ln();
         let far = self.beyond(threshold, above);
         let far = if end == End::Upper { far.upper } else { far.lower };
+        if far.is_nan() {
+            return nothing;
+        }
         log = log_add(log, far.max(0.0).ln());
         let slack = 8.0 * f64::EPSILON * (1.0 + log.abs() + self.spacing.ln().abs());
         if end == End::Upper { log + slack } else { log - slack }
@@ -163,16 +171,18 @@ impl Side {
             part(&law.tail_excess) + last(law) * part(&law.tail_mass)
         };
         // Each Y is above its last place, or it is not and another one is: an end of both, and of the first from the other side.
-        let mean = |part: fn(&Interval) -> f64, other: fn(&Interval) -> f64, log_none: f64| -> f64 {
+        // Where one of them surely is, the probability of another one is that of none over 0.
+        let mean = |part: fn(&Interval) -> f64, other: fn(&Interval) -> f64, log_none: f64, unknown: f64| -> f64 {
             let of = |(law, count): &(LatticeLaw, f64)| {
                 let others = -(log_none - (-part(&law.tail_mass)).ln_1p()).exp_m1();
+                let others = if others.is_nan() { unknown } else { others.max(0.0) };
                 let rest = (1.0 - tail(law, other)).clamp(0.0, 1.0);
-                count * (tail(law, part) + rest * others.max(0.0))
+                count * (tail(law, part) + rest * others)
             };
             self.laws.iter().map(of).sum()
         };
-        let low = mean(|tail| tail.lower, |tail| tail.upper, most);
-        let high = mean(|tail| tail.upper, |tail| tail.lower, least);
+        let low = mean(|tail| tail.lower, |tail| tail.upper, most, 0.0);
+        let high = mean(|tail| tail.upper, |tail| tail.lower, least, 1.0);
         let (few, many) = (-most.exp_m1(), -least.exp_m1());
         let rounding = ROUNDING * (high + threshold.value * many);
         let least_last = self.laws.iter().map(|(law, _)| last(law)).fold(f64::INFINITY, f64::min);

@@ -5,6 +5,11 @@ use crate::loss::allocation::on_lattice::laws::{LatticeLaw, merged, spread};
 use crate::loss::allocation::on_lattice::log_normal::LogNormal;
 use crate::loss::pairs::StepOutcome;
 
+/// The tables of a question of its own.
+fn tables() -> SharedTables {
+    SharedTables::default()
+}
+
 /// E[(Z − k)₊] of a law with a tail, whose places are `spacing` apart.
 fn curve(law: &LatticeLaw, spacing: f64, k: f64) -> f64 {
     let at = |j: usize| law.start + spacing * j as f64;
@@ -91,7 +96,7 @@ fn two_batches_hold_their_integral() {
         (2.0, 2, 0.35, Direction::Add, 0.037_759_305_209_627_18),
     ] {
         for (width, worthwhile) in [(1e-3, false), (1e-6, true)] {
-            let found = part_of_epoch(noise, 2, total, direction).delta(epsilon, width, worthwhile);
+            let found = part_of_epoch(noise, 2, total, direction).delta(epsilon, width, worthwhile, &mut tables());
             let rounding = 4.0 * f64::EPSILON * exact;
             assert!(
                 found.lower() <= exact + rounding && exact - rounding <= found.upper(),
@@ -106,14 +111,14 @@ fn two_batches_hold_their_integral() {
 #[test]
 fn one_batch_and_batches_of_two_kinds_hold_what_is_known() {
     let law = LogNormal::new(1.0);
-    let found = part_of_epoch(1.0, 1, 2, Direction::Remove).delta(1.5, 1e-6, true);
+    let found = part_of_epoch(1.0, 1, 2, Direction::Remove).delta(1.5, 1e-6, true, &mut tables());
     let exact = law.excess_above(2.0 * 1.5f64.exp_m1() + 1.0);
     assert!(found.lower() <= 0.5 * exact.upper && 0.5 * exact.lower <= found.upper() && found.width() < 1e-6);
     for direction in [Direction::Remove, Direction::Add] {
-        let alike = part_of_epoch(0.8, 7, 30, direction).delta(0.2, 1e-6, true);
+        let alike = part_of_epoch(0.8, 7, 30, direction).delta(0.2, 1e-6, true, &mut tables());
         let (one, other) = (1.0 / 0.64, 1.0 / 0.64f64.next_up());
         let bins = Bins::new(&[(3, one), (4, other), (23, 0.0)]).unwrap();
-        let mixed = SumsOnLattice::new(bins, direction).delta(0.2, 1e-6, true);
+        let mixed = SumsOnLattice::new(bins, direction).delta(0.2, 1e-6, true, &mut tables());
         assert!(
             mixed.log_lower <= alike.log_upper && alike.log_lower <= mixed.log_upper,
             "{alike:?} {mixed:?}"
@@ -133,7 +138,7 @@ fn wide_answers_hold_narrow_ones_and_those_of_inversion() {
         (1.0, 100, 100, 0.6, Direction::Add),
     ] {
         let sums = part_of_epoch(noise, released, total, direction);
-        let [coarse, fine] = [1e-3, 1e-6].map(|width| sums.delta(epsilon, width, true));
+        let [coarse, fine] = [1e-3, 1e-6].map(|width| sums.delta(epsilon, width, true, &mut tables()));
         assert!(coarse.log_lower <= fine.log_upper && fine.log_lower <= coarse.log_upper);
         assert!(
             coarse.width() < 2e-3 && fine.width() < 5e-6,
@@ -155,10 +160,38 @@ fn wide_answers_hold_narrow_ones_and_those_of_inversion() {
 #[test]
 fn ends_of_the_range_say_nothing_or_zero() {
     let sums = part_of_epoch(1.0, 5, 20, Direction::Add);
-    assert_eq!(sums.delta(0.4, 1e-6, true), Enclosure::ZERO);
+    assert_eq!(sums.delta(0.4, 1e-6, true, &mut tables()), Enclosure::ZERO);
     for epsilon in [0.0, -1.0, 1e-9, f64::NAN] {
-        assert_eq!(sums.delta(epsilon, 1e-6, true), Enclosure::TRIVIAL);
+        assert_eq!(sums.delta(epsilon, 1e-6, true, &mut tables()), Enclosure::TRIVIAL);
     }
-    let huge = part_of_epoch(1.0, 5, 20, Direction::Remove).delta(700.0, 1e-6, true);
+    let huge = part_of_epoch(1.0, 5, 20, Direction::Remove).delta(700.0, 1e-6, true, &mut tables());
     assert!(huge.lower() == 0.0);
+}
+
+/// A lattice counts once for each question, whether it is new or known, so that the budget of a question does not depend on earlier ones.
+#[test]
+fn a_lattice_counts_once_for_every_question_that_uses_it() {
+    let sums = part_of_epoch(0.9, 30, 100, Direction::Remove);
+    let mut tables = tables();
+    let first = sums.delta(0.3, 1e-6, true, &mut tables);
+    let work = tables.work;
+    assert!(work > 1_000_000, "{work}");
+    assert_eq!(sums.delta(0.3, 1e-6, true, &mut tables), first);
+    assert_eq!(tables.work, work);
+    tables.forget();
+    assert_eq!(sums.delta(0.3, 1e-6, true, &mut tables), first);
+    assert_eq!(tables.work, 2 * work);
+}
+
+/// What is not a number is not 0 at an upper end: with a tilt away from the threshold the factors of far places overflow.
+#[test]
+fn an_upper_end_without_a_number_is_infinite() {
+    let parts = &part_of_epoch(0.9, 30, 100, Direction::Remove).bins.parts;
+    let side = Side::spread(parts, 0.5, 4000).unwrap().tilted(-1.0);
+    let threshold = Threshold {
+        value: 60.0,
+        error: 0.0,
+    };
+    assert!(side.log_excess(&threshold, true, End::Upper) > 1e3f64.ln());
+    assert!(Side::spread(parts, 1e16, 4000).is_none());
 }
