@@ -114,7 +114,7 @@ def test_planned_runs_meet_their_target_when_asked_again() -> None:
     ("batches", "steps", "noise"), [(3000, 1000, 0.9), (1000, 900, 1.5)], ids=["little noise", "noise"]
 )
 def test_no_answer_about_a_part_of_an_epoch_depends_on_what_was_asked_before(batches, steps, noise) -> None:
-    # Work on tables that questions share counted again later: delta at 0 was then [1.6e-24, 0.0155] in place of 0.0090.
+    # Work on shared tables counted again later: delta at 0 was then [1.6e-24, 0.0155] in place of 0.0090.
     run = {"noise_multiplier": noise, "sampling": hs.RandomAllocation(batches), "steps": steps}
     alone = hs.privacy_curve(**run).bounds(epsilon=0.0)
     curve = hs.privacy_curve(**run)

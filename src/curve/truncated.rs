@@ -46,10 +46,6 @@ const LOG_MARGIN: f64 = 2.0;
 /// log of a further factor for questions that no search asks: they confirm an ε, which has to grow by as much as δ is wide. Without it an ε next
 /// to 0 was 1.25e-6 wide that is 0.37e-6 wide with it.
 const LOG_CONFIRMING_MARGIN: f64 = 1.5;
-/// log of the largest factor by which they are narrower still next to ε = 0, where ε grows relatively more: by 1/(εc) of what δ is wide, as δ
-/// falls like e^{−cε}. Without it 9 records at rate 8.8e-5 and noise 1.28 have after 6 steps an ε of 4.3e-5 that is 2.5e-6 wide. At twice the value
-/// contours are asked for what rounding keeps them from.
-const MAX_LOG_NEXT_TO_ZERO: f64 = 6.0;
 /// How many times narrower than what is known the narrowest interval of a grid must be for the grid to be computed, where it misses
 /// the width that is asked for.
 const MIN_GAIN: f64 = 4.0;
@@ -353,7 +349,7 @@ impl Truncated {
         let expected = accuracy.expected().or(is_roughly_known.then_some(middle));
         let mut log_tolerance = accuracy.log_fraction() - LOG_MARGIN;
         if accuracy.threshold.is_none() {
-            log_tolerance -= LOG_CONFIRMING_MARGIN + log_next_to_zero(epsilon, c);
+            log_tolerance -= LOG_CONFIRMING_MARGIN;
         }
         for _ in 0..MAX_CONTOURS {
             let segments = &mut self.segments;
@@ -457,15 +453,6 @@ impl Truncated {
             return None;
         }
         Grid::new(&mut self.segments, &plan, &mut self.work)
-    }
-}
-
-/// log of the factor by which a question that confirms an ε is to be narrower next to 0, by the tilt c there. Not at 0: no other ε is near that.
-fn log_next_to_zero(epsilon: f64, c: f64) -> f64 {
-    if epsilon > 0.0 {
-        (-(epsilon * c.abs()).ln()).clamp(0.0, MAX_LOG_NEXT_TO_ZERO)
-    } else {
-        0.0
     }
 }
 
