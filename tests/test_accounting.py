@@ -147,7 +147,7 @@ def test_little_noise_costs_what_a_visible_member_costs(sigma):
     assert hs.get_delta(epsilon=0.25 / sigma / sigma, **run) >= 0.49
 
 
-# Questions that take a quarter of a minute to a minute, and some seconds.
+# Corners whose questions take from a quarter of a minute to a minute (long), or some seconds (slow).
 MARKS = {
     (0.05, 0.5, 1, 10_000): pytest.mark.long,
     (0.05, 0.5, 10**9, 10_000): pytest.mark.long,

@@ -187,7 +187,7 @@ def test_an_accountant_records_replaced_records_of_several_units():
     assert accountant.get_epsilon(1e-5) == pytest.approx((parts[0] + parts[1]).epsilon(1e-5), rel=2e-6)
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_certificates_of_them_are_verified():
     for sampling, units in ((hs.WithoutReplacement(40, 400), 4), (hs.Poisson(0.05, microbatches=2), 1)):
         curve = hs.privacy_curve(

@@ -90,7 +90,7 @@ def test_sampled_batches_lie_between_runs_of_less_and_more_noise():
     assert accountant.get_epsilon(DELTA) == upper
 
 
-@pytest.mark.long
+@pytest.mark.slow
 @pytest.mark.filterwarnings("error::hockeystick.WideIntervalWarning")
 def test_a_schedule_of_different_steps_is_certified_as_narrowly_as_a_short_run():
     # 100,000 different steps, in any order.

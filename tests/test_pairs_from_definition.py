@@ -404,7 +404,7 @@ def test_a_chain_after_few_steps_is_no_larger_than_equal_parts():
     assert found >= size * one.epsilon(delta)
 
 
-@pytest.mark.long
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::hockeystick.WideIntervalWarning")  # far in the tail
 def test_a_chain_does_not_depend_on_what_was_asked_before():
     fresh, used = (hs.privacy_curve(group_size=4, **FEW_STEPS) for _ in range(2))

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from certificate_runs import certified, random_run
 from certificate_schema import fault
-from documented_certificates import CURVES, DELTA, DELTAS, FOLDER, LONG, SLOW
+from documented_certificates import CURVES, DELTA, DELTAS, FOLDER, SLOW
 from reference_rows import rows
 
 import hockeystick as hs
@@ -157,11 +157,7 @@ def test_losses_that_are_never_exceeded_have_delta_zero():
 
 
 @pytest.mark.parametrize(
-    "name",
-    [
-        pytest.param(name, marks=[pytest.mark.slow] * (name in SLOW) + [pytest.mark.long] * (name in LONG))
-        for name in CURVES
-    ],
+    "name", [pytest.param(name, marks=pytest.mark.slow if name in SLOW else ()) for name in CURVES]
 )
 def test_numbers_of_the_documentation_have_certificates(name):
     printed, curve = CURVES[name]

@@ -195,13 +195,7 @@ def certificates():
     return made_once(CURVES, DELTA)
 
 
-LONG = "clipped-parts-replaced"
-"""Whose witness takes a quarter of a minute to find."""
-
-
-@pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=pytest.mark.long if name == LONG else ()) for name in CURVES]
-)
+@pytest.mark.parametrize("name", CURVES)
 def test_certificates_are_proven_and_claim_no_more_than_is_true(name, certificates):
     claims_are_sharp(CURVES[name], certificates(name), DELTA)
 
@@ -225,8 +219,8 @@ def test_certificates_are_proven_and_claim_no_more_than_is_true(name, certificat
         ("clipped-units-replaced", ("sampling", "microbatches"), 4),
         ("clipped-units-replaced", ("sampling", "sample_rate"), 0.0202),
         ("clipped-units-replaced", ("group", "size"), 3),
-        pytest.param(LONG, ("mechanism", "units_per_batch"), 5, marks=pytest.mark.long),
-        pytest.param(LONG, ("mechanism", "noise_multiplier"), 8.95, marks=pytest.mark.long),
+        ("clipped-parts-replaced", ("mechanism", "units_per_batch"), 5),
+        ("clipped-parts-replaced", ("mechanism", "noise_multiplier"), 8.95),
         ("clipped-and-dealt", ("sampling", "sample_rate"), 0.051),
     ],
 )

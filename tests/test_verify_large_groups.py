@@ -273,7 +273,7 @@ def test_rounded_norms_enclose_the_curve(way):
         assert getattr(found, end) == pytest.approx(truth, rel=1e-4)
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_forty_members_with_norms_are_certified():
     norms = np.random.default_rng(4).uniform(0.05, 1.0, 40).round(2).tolist()
     curve = hs.privacy_curve(**STEPS, group=hs.Group(norms=norms))
@@ -282,7 +282,7 @@ def test_forty_members_with_norms_are_certified():
     assert "norm_units" in document_of(certificate)["witness"]["remove"]
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_norms_without_a_unit_are_rounded_to_a_fine_one():
     norms = np.random.default_rng(4).uniform(0.2, 1.0, 12).tolist()
     curve = hs.privacy_curve(**STEPS, group=hs.Group(norms=norms), adjacency="remove")

@@ -176,7 +176,7 @@ def test_moments_of_one_batch_are_integrals(base, power):
     assert holds(found, ratio_moment(base, mp.mpf(power.numerator) / power.denominator), 1e-18)
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_whole_moments_are_those_of_enumeration():
     epoch = [Batches(2, variance=arb(0.25)), Batches(1, scale=arb(1.5), times=2), Batches(1)]
     found = dealt_moments.whole_moments(epoch, 4)

@@ -369,7 +369,7 @@ def test_laws_of_large_groups_are_computed_once_for_all_noise():
     assert law.rest >= 0
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_many_kinds_of_noise_are_certified_within_the_limits():
     """With so many kinds of epochs the maker lists fewer places of the law."""
     curve = hs.privacy_curve(**EPOCH | {"noise_multiplier": 4.0, "group_size": 2})

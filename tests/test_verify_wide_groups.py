@@ -195,7 +195,7 @@ def test_next_to_the_largest_loss_dealt_groups_are_proven_by_published_batches()
     assert not certificate.with_claims([claim | {"epsilon": 7.999}]).verify()[0]
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_parts_of_epochs_of_a_dealt_group_are_a_chain_on_a_lattice():
     run = {"noise_multiplier": 4.0, "sampling": hs.RandomAllocation(10), "group_size": 40}
     curve = hs.privacy_curve(**run, steps=5, adjacency="remove")
