@@ -5,14 +5,15 @@ use crate::interval::Enclosure;
 use crate::inversion::chernoff::MomentBound;
 use crate::inversion::segment::Total;
 
-/// Tilts, over 1/ε, for bounds where all losses that are kept add up to less than ε: if to half of it, the second is e^−500.
+/// Tilts, times 1/ε, of Chernoff's bounds where the losses that are kept add up to s < ε at most: at c = a/ε the bound is about e^{−a(1 − s/ε)}, far below
+/// any mass that an `f64` has for the last one unless s is within a tenth of ε.
 const TILTS_BEYOND: [f64; 3] = [1e2, 1e3, 1e4];
-/// log of the factor by which they are below the mass that is truncated, so that it decides.
-const LARGEST_BEYOND: f64 = 3.0;
+/// Once the bound is below the truncated mass by e to this power, it adds 5 % to it at most, and no further tilt is tried.
+const LOG_SMALL: f64 = 3.0;
 
 impl Truncated {
-    /// Chernoff's bound at the tilt that inversion would use; where there is none, as all losses that are kept add up to less than ε, at tilts at which
-    /// it is far below the mass that is truncated.
+    /// Chernoff's bound on δ of the whole law. It is taken at the tilt that inversion would use; where there is none, as the losses that are kept add up to
+    /// less than ε, at large tilts, so that little but the truncated mass is left.
     pub(crate) fn chernoff(&mut self, epsilon: f64) -> Enclosure {
         let bound = match self.tilt_for(epsilon) {
             Some(c) => self.bound_at(c, epsilon).unwrap_or(Enclosure::TRIVIAL),
@@ -39,7 +40,7 @@ impl Truncated {
                 break;
             };
             found = found.meet(bound);
-            if found.log_upper < self.log_truncated_mass() - LARGEST_BEYOND {
+            if found.log_upper < self.log_truncated_mass() - LOG_SMALL {
                 break;
             }
         }

@@ -163,6 +163,21 @@ mod tests {
         }
     }
 
+    /// 0·∞ where the factor of a distance overflows: an upper end of which nothing is known is infinite, and a lower one is that of 0.
+    #[test]
+    fn what_is_no_number_is_the_widest_interval() {
+        let places = Arc::new(Places {
+            masses: vec![0.25, 0.5, 0.25],
+            error: 0.0,
+        });
+        let mut law = PlaceSum::of_equal(places, 4.0).tilted(0.0);
+        law.tilt = -800.0;
+        law.log_scale = 0.0;
+        law.masses.iter_mut().for_each(|mass| *mass = 0.0);
+        assert_eq!(law.log_excess(1.0, true, End::Upper), f64::INFINITY);
+        assert_eq!(law.log_excess(1.0, true, End::Lower), f64::NEG_INFINITY);
+    }
+
     /// Sums over all places of a binomial law, in the window and beyond it.
     #[test]
     fn excesses_are_sums_over_all_places() {

@@ -383,6 +383,16 @@ mod tests {
         Arc::new(Places { masses, error: 1e-14 })
     }
 
+    /// Ten equal masses between two ends, folded to five places.
+    #[test]
+    fn the_norm_of_a_folded_law_is_bounded_and_half_of_it_is_too_little() {
+        let (masses, error) = (vec![1.0 / 12.0; 12], 0.0);
+        let term = TiltedTerm::new(&(Arc::new(Places { masses, error }), 2.0), 0.0);
+        let (folded, bound) = (5f64.sqrt() / 6.0, term.folded_norm(5));
+        assert!(bound >= folded && 0.5 * bound < folded, "{bound} {folded}");
+        assert!((term.folded_norm(16) / term.norm - 1.0).abs() < 1e-14);
+    }
+
     fn sum(fall: f64, cells: usize, count: f64) -> PlaceSum {
         PlaceSum::of_equal(law(fall, cells), count)
     }

@@ -1,7 +1,7 @@
-//! The likelihood ratio Y of one batch with Gaussian noise: a log-normal variable of mean 1.
+//! The law of the likelihood ratio Y = dP/dQ of the output of one batch, where P has the record in that batch and Q has it in none.
 //!
-//! Without the record (under Q), log Y is normal with the mean −v/2 and the variance v. With the record in this batch its mean is v/2, which is why
-//! expectations of Y over a tail are normal tails, too.
+//! With Gaussian noise log Y is normal under Q, with the mean −v/2 and the variance v = 1/σ², so that Y is log-normal with the mean 1. Lattices need its
+//! density, its tails P(Y > y), and the expectations E\[Y; Y > y\]: as Y is the density of P, these are tails of log Y under P, where its mean is v/2.
 
 use crate::interval::Interval;
 use crate::loss::one_step::gaussian_delta;
