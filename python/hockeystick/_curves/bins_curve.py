@@ -10,7 +10,6 @@ from numpy.typing import ArrayLike
 from hockeystick import _html
 from hockeystick._arguments import DEFAULT_TOLERANCE, FloatOrFloats, Floats, count_scalar, require, shown
 from hockeystick._curves.certificate import Certificate
-from hockeystick._curves.certifying import certificate_of_bins
 from hockeystick._curves.chain_of_bins import LARGEST_EPSILON, coefficients, described_chain, enclosed
 from hockeystick._curves.shared_work import shared_work
 from hockeystick._progress import Report
@@ -331,6 +330,9 @@ class BinsCurve(CurveAnswers):
                 f"certificates cover noise of 0.001 or more and at least one step: {self!r}"
             )
         run = described_chain(self._mechanism, noise, self._sampling, self._steps, self._adjacency)
+        # What makes certificates takes a fifth of a start, and most scripts ask for none.
+        from hockeystick._curves.certifying import certificate_of_bins
+
         with shared_work(progress, processes):
             return certificate_of_bins(self, run, epsilon, delta)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 from pathlib import Path
@@ -81,6 +80,8 @@ class Certificate:
     @property
     def sha256(self) -> str:
         """Hash of the file that `save` writes, in hexadecimal digits."""
+        import hashlib  # takes six milliseconds, which starts should not pay
+
         return hashlib.sha256(self.to_json().encode()).hexdigest()
 
     def to_json(self) -> str:

@@ -19,7 +19,7 @@ from hockeystick._arguments import (
     shown,
 )
 from hockeystick._curves.best_of import BestOf
-from hockeystick._curves.certifying import Certifiable
+from hockeystick._curves.certifiable import Certifiable
 from hockeystick._curves.composed_run import ComposedRun
 from hockeystick._curves.mixed_curve import MixedCurve
 from hockeystick._curves.number_of_runs import NumberOfRuns

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from hockeystick import _core
 from hockeystick._arguments import FloatOrFloats, Floats, float_array, in_shape, require, require_type
-from hockeystick._curves.certifying import Certifiable
+from hockeystick._curves.certifiable import Certifiable
 from hockeystick._curves.coarsening import MOST_EXACT
 from hockeystick._distinct import entries_answered_once
 from hockeystick._readouts import CurveAnswers

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import hashlib
 import json
 import os
 from collections.abc import Mapping
@@ -281,6 +280,8 @@ class Run:
     @property
     def sha256(self) -> str:
         """Hash of the facts, in 64 hexadecimal digits: the same wherever the same facts are stated."""
+        import hashlib  # takes six milliseconds, which starts should not pay
+
         text = json.dumps(self.facts, sort_keys=True, separators=(",", ":"), allow_nan=False)
         return hashlib.sha256(text.encode("utf-8")).hexdigest()
 
