@@ -250,6 +250,17 @@ impl ComposedLoss {
         }
     }
 
+    /// A bound on log δ at ε, for a fraction of the cost of an answer; `None` where there is none.
+    pub(crate) fn cheap_bound(&mut self, epsilon: f64) -> Option<f64> {
+        if self.noiseless.is_some() || !self.singular.is_absent() {
+            return None;
+        }
+        if epsilon >= self.largest_loss() {
+            return Some(f64::NEG_INFINITY);
+        }
+        Some(self.losses.chernoff(epsilon).log_upper)
+    }
+
     /// A bound on log δ at ε = 0 that no answer exceeds, for a fraction of the cost of an answer; `None` where there is none.
     pub(crate) fn crude_bound_at_zero(&mut self, width: f64) -> Option<f64> {
         if self.noiseless.is_some() || !self.singular.is_absent() {

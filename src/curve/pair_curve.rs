@@ -201,18 +201,21 @@ impl PairCurve {
         all.fold(Enclosure::ZERO, Enclosure::max)
     }
 
-    /// Certified δ at ε for callers that ask for many points of one curve, and the work that it takes in density evaluations if nothing
-    /// is known yet.
+    /// Certified δ at ε for callers that ask for many points of one curve, and its work in density evaluations if nothing is known yet.
     ///
     /// # Errors
     /// ε not finite; certified bounds that contradict each other.
     pub(crate) fn delta_and_work(&mut self, epsilon: f64, accuracy: PointAccuracy) -> Result<(Enclosure, u64)> {
         require_finite_epsilon(epsilon)?;
         let (mut found, mut work) = (Enclosure::ZERO, 0);
-        for (loss, cache) in self.losses.iter_mut().zip(&mut self.caches) {
-            let (here, spent) = cache.delta(loss, epsilon, accuracy);
-            found = found.max(here);
-            work += spent;
+        if let ([first, others @ ..], [cache, caches @ ..]) = (&mut self.losses[..], &mut self.caches[..]) {
+            (found, work) = cache.delta(first, epsilon, accuracy);
+            for (loss, cache) in others.iter_mut().zip(caches) {
+                if !cache.is_dominated(loss, first, epsilon) {
+                    let (here, spent) = cache.delta(loss, epsilon, accuracy);
+                    (found, work) = (found.max(here), work + spent);
+                }
+            }
         }
         Ok((found.certified()?, work))
     }

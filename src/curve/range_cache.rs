@@ -17,10 +17,21 @@ const RANGE_WIDTH: f64 = 0.7;
 /// Ranges on either side of the first one that are cached; an ε farther out is computed on its own.
 const MAX_RANGES: f64 = 1e6;
 
+/// Room for the rounding of the ends of a range, of which ε may be a unit outside.
+const ROOM: f64 = 1.0 + 1e-9;
+/// How accurately the other pair's δ is computed where it is compared with a bound, which is loose by a factor of several.
+const ROUGH: PointAccuracy = PointAccuracy {
+    relative: 1e-2,
+    absolute: 0.0,
+    coarse: 1e-2,
+};
+
 /// The ranges of one ordered pair that questions needed so far, by their places and accuracies.
 #[derive(Debug, Default)]
 pub(crate) struct RangeCache {
     ranges: HashMap<(i64, [u64; 3]), Range>,
+    /// Whether δ of another ordered pair is larger in a whole range, by its place.
+    dominated: HashMap<i64, bool>,
 }
 
 /// Contours and grids for the middle of a range, δ there, and the work that they took in density evaluations.
@@ -63,18 +74,13 @@ impl RangeCache {
         epsilon: f64,
         accuracy: PointAccuracy,
     ) -> (Enclosure, u64) {
-        let Some(deviation) = loss.standard_deviation() else {
+        let Some((place, middle, _)) = range_of(loss, epsilon) else {
             return from_scratch(loss, epsilon, accuracy, 1.0);
         };
-        let width = RANGE_WIDTH * deviation;
-        let place = ((epsilon - loss.offset()) / width).round();
-        if !(width > 0.0 && place.abs() < MAX_RANGES) {
-            return from_scratch(loss, epsilon, accuracy, 1.0);
-        }
-        let range = self.ranges.entry((place as i64, accuracy.bits())).or_insert_with(|| {
-            let middle = place * width + loss.offset();
-            Range::around(middle, loss, accuracy)
-        });
+        let range = self
+            .ranges
+            .entry((place, accuracy.bits()))
+            .or_insert_with(|| Range::around(middle, loss, accuracy));
         let found = range.delta(loss, epsilon);
         if accuracy.or_reached(range.middle).is_met(found) {
             return (found, range.work);
@@ -82,6 +88,35 @@ impl RangeCache {
         let (fresh, work) = from_scratch(loss, epsilon, accuracy, 1.0);
         (fresh.meet(found), range.work + work)
     }
+}
+
+impl RangeCache {
+    /// Whether δ of this pair, `loss`, is at most that of another one in the whole range of ε: a cheap bound at the lower end is below
+    /// the other's δ at the upper one, and both fall. Next to its largest loss a pair has a δ that takes a second, and does not count.
+    ///
+    /// It is decided once for a range, from its ends alone, so that answers do not depend on the order of questions.
+    pub(crate) fn is_dominated(&mut self, loss: &mut ComposedLoss, by: &mut ComposedLoss, epsilon: f64) -> bool {
+        let Some((place, middle, width)) = range_of(loss, epsilon) else {
+            return false;
+        };
+        let half = 0.5 * width * ROOM;
+        *self.dominated.entry(place).or_insert_with(|| {
+            loss.forget();
+            let bound = loss.cheap_bound(middle - half);
+            loss.forget();
+            bound.is_some_and(|bound| {
+                let (least, _) = from_scratch(by, middle + half, ROUGH, 1.0);
+                least.certified().is_ok() && bound <= least.log_lower
+            })
+        })
+    }
+}
+
+/// The range that holds ε: its place, its middle and its width; `None` where there are no ranges.
+fn range_of(loss: &mut ComposedLoss, epsilon: f64) -> Option<(i64, f64, f64)> {
+    let width = RANGE_WIDTH * loss.standard_deviation()?;
+    let place = ((epsilon - loss.offset()) / width).round();
+    (width > 0.0 && place.abs() < MAX_RANGES).then(|| (place as i64, place * width + loss.offset(), width))
 }
 
 /// δ at ε as if nothing had been asked before, to `finer` times the widths of `accuracy`, and the work that it took.
@@ -136,6 +171,35 @@ mod tests {
             assert!(found.log_lower <= exact.log_upper && exact.log_lower <= found.log_upper);
             assert!(ACCURACY.is_met(found) && work > 0, "{epsilon}: {found:?}");
         }
+    }
+
+    /// Ten steps at rate 0.05: the largest loss of added records is 10·log(1/0.95) = 0.51293, and δ just below it takes a second.
+    #[test]
+    fn the_smaller_pair_is_left_out_where_a_bound_shows_that_it_is_smaller() {
+        let of = |direction| {
+            let law = GroupLaw::binomial(1, 0.05).unwrap();
+            let loss = StepLoss::mixture(&law, 2.0, direction).unwrap().unwrap();
+            ComposedLoss::new(vec![(StepOutcome::Loss(loss), 10)], direction == Direction::Add)
+        };
+        let (mut removed, mut added) = (of(Direction::Remove), of(Direction::Add));
+        let mut cache = RangeCache::default();
+        assert!(cache.is_dominated(&mut added, &mut removed, 0.5102));
+        assert!(added.work() < 1_000_000, "{}", added.work());
+        // At 0 both are the same.
+        assert!(!cache.is_dominated(&mut added, &mut removed, 0.0));
+        assert!(!cache.is_dominated(&mut removed, &mut added, 0.0));
+        let mut dominated = 0;
+        for epsilon in (0..45).map(|i| 0.01 * f64::from(i)) {
+            if cache.is_dominated(&mut added, &mut removed, epsilon) {
+                dominated += 1;
+                let (smaller, larger) = (added.delta(epsilon, 1e-6), removed.delta(epsilon, 1e-6));
+                assert!(
+                    smaller.log_upper <= larger.log_lower,
+                    "{epsilon}: {smaller:?} {larger:?}"
+                );
+            }
+        }
+        assert!(dominated > 10, "{dominated}");
     }
 
     /// An answer from a range takes no more work than the range did, and the same question no work at all.

@@ -8,6 +8,9 @@ use crate::tradeoff::convex::minimum;
 
 /// log of 1/α for the smallest α, and of the largest e^ε, of a search: their exponentials are far from overflow, at 709.
 const LOG_RANGE: f64 = 700.0;
+/// log α at which the power next to 0 is bounded, one after the other until it is small enough: the power grows with α, and at e^-700
+/// that of a few steps takes seconds, where that at e^-30 takes milliseconds.
+const NEXT_TO_ZERO: [f64; 3] = [-30.0, -150.0, -LOG_RANGE];
 /// Range of the distance of the Gaussian pair whose optimum is the first guess.
 const DISTANCES: (f64, f64) = (1e-3, 30.0);
 /// Largest ε at which δ is searched for over α: e^ε times the smallest α, e^-700, is a normal number.
@@ -49,10 +52,10 @@ pub(super) fn epsilon_by_power(delta: f64, power: impl Fn(f64) -> Result<Interva
     })?;
     let log = |t: f64| if t > 1.0 { t.ln() } else { 0.0 };
     // Where even the smallest α of the search has more power than δ, the supremum may lie beyond it.
-    let at_smallest = power((-LOG_RANGE).exp())?;
+    let at_smallest = power_next_to_zero(delta, &power)?;
     Ok(Interval {
         lower: log(-found.upper) * (1.0 - 4.0 * f64::EPSILON),
-        upper: if at_smallest.upper >= delta {
+        upper: if at_smallest >= delta {
             f64::INFINITY
         } else {
             log(-found.lower) * (1.0 + 4.0 * f64::EPSILON)
@@ -99,11 +102,23 @@ pub(super) fn delta_by_power(epsilon: f64, power: impl Fn(f64) -> Result<Interva
         })
     })?;
     // α from 0 to the smallest of the search.
-    let (at_zero, at_smallest) = (power(0.0)?, power((-LOG_RANGE).exp())?);
+    let upper = -found.lower;
     Ok(Interval {
-        lower: (-found.upper).max(at_zero.lower),
-        upper: (-found.lower).max(at_smallest.upper),
+        lower: (-found.upper).max(power(0.0)?.lower),
+        upper: upper.max(power_next_to_zero(upper, &power)?),
     })
+}
+
+/// A bound on F(α) for α of at most e^-700; any bound below `enough` will do.
+fn power_next_to_zero(enough: f64, power: &impl Fn(f64) -> Result<Interval>) -> Result<f64> {
+    let mut bound = 1.0;
+    for log_alpha in NEXT_TO_ZERO {
+        bound = power(f64::exp(log_alpha))?.upper;
+        if bound < enough {
+            break;
+        }
+    }
+    Ok(bound)
 }
 
 #[cfg(test)]
@@ -166,6 +181,33 @@ mod tests {
         let power = |alpha: f64| Ok(Interval::exact(0.1 + 0.9 * alpha));
         assert_eq!(epsilon_by_power(0.05, power).unwrap().upper, f64::INFINITY);
         assert_eq!(epsilon_by_power(0.2, power).unwrap().upper, 0.0);
+    }
+
+    #[test]
+    fn power_at_the_smallest_levels_is_asked_for_only_where_it_may_be_the_largest() {
+        let smallest_asked = |epsilon: f64, singular: f64| {
+            let smallest = std::cell::Cell::new(1.0f64);
+            let power = |alpha: f64| {
+                if alpha > 0.0 {
+                    smallest.set(smallest.get().min(alpha));
+                }
+                Ok(Interval::around(
+                    singular + (1.0 - singular) * laplace_power(1.3, alpha),
+                    1e-15,
+                ))
+            };
+            let found = delta_by_power(epsilon, power).unwrap();
+            (smallest.get(), found)
+        };
+        let (smallest, found) = smallest_asked(0.4, 0.0);
+        assert!(smallest > 1e-20, "{smallest}");
+        assert_holds(found, laplace_delta(1.3, 0.4), 1e-9);
+        // A mass that no level takes away is all that is left of δ beyond the largest loss.
+        let (smallest, found) = smallest_asked(5.0, 0.1);
+        assert!(
+            smallest < 1e-300 && found.lower <= 0.1 && 0.1 <= found.upper,
+            "{smallest} {found:?}"
+        );
     }
 
     #[test]
