@@ -17,7 +17,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from flint import acb, acb_mat, arb, arb_poly, ctx, fmpq
+from flint import acb, acb_mat, arb, arb_mat, arb_poly, ctx, fmpq
 
 FORMAT, VERSION = "hockeystick-certificate", 1
 LARGEST_FILE, LARGEST_STEPS, LARGEST_KINDS, LARGEST_CLAIMS, LARGEST_COUNT = 1 << 20, 1000, 64, 16, 10**12
@@ -26,12 +26,12 @@ LARGEST_GROUP, LARGEST_UNEQUAL_GROUP, LARGEST_LAW, LARGEST_LAWS = 4096, 128, 200
 """Most members of a group; of one with rates or norms of their own; shifts of a law; and of all laws."""
 LARGEST_NODES, LARGEST_TERMS, LARGEST_WORK, USUAL_BITS = 4 * 10**5, 2 * 10**5, 10**8, 128
 """Most nodes, points of the line, and products of both, of so many bits: about a minute."""
-NODE, SHIFT, CHUNK, LARGEST_DRAWN_GROUP = 250, 50, 256, 1000
-"""What a node costs besides, in products, and a shift off a lattice; nodes summed together; drawn members."""
+NODE, SHIFT, CHUNK, LARGEST_DRAWN_GROUP, LONG = 250, 50, 256, 1000, 256
+"""What a node costs besides, in products; a shift off a lattice; nodes summed together; drawn members; terms
+of a polynomial from which on its rows are summed first, in a third of the time."""
 
 Object = dict[str, Any]
-Law = dict[Fraction, arb]
-"""Probabilities by shift, in units of the clipping norm."""
+Law = dict[Fraction, arb]  # probabilities by shift, in units of the clipping norm
 
 
 class RefusedError(ValueError):
@@ -109,10 +109,7 @@ def choice(value: object, name: str, allowed: str) -> str:
 
 
 class Pair(NamedTuple):
-    """P has the density N(x) p(x) and Q the density N(x) q(-x), where N is that of N(0, sigma^2).
-
-    p and q are likelihood ratios of mixtures of shifted Gaussians against N, or 1 where the law is None.
-    """
+    """P has the density N(x) p(x), Q N(x) q(-x), N that of N(0, sigma^2); p and q are 1 without a law."""
 
     sigma: arb
     p: Law | None
@@ -132,15 +129,17 @@ def _law(members: list[tuple[arb, Fraction]]) -> Law:
         return {j * shift: weight for j, weight in enumerate(weights) if not weight.is_zero()}
     if len(members) > LARGEST_UNEQUAL_GROUP:
         raise RefusedError(f"more than {LARGEST_UNEQUAL_GROUP} members that differ are not covered")
-    law = {Fraction(0): arb(1)}
+    common = math.lcm(*(shift.denominator for _, shift in members))
+    law = {0: arb(1)}  # by multiples of 1 / common, as whole numbers are added faster than fractions
     for rate, shift in members:
-        found = {place: weight * (1 - rate) for place, weight in law.items()}
+        missed, step = 1 - rate, int(shift * common)
+        found = {place: weight * missed for place, weight in law.items()}
         for place, weight in law.items():
-            found[place + shift] = found.get(place + shift, arb(0)) + weight * rate
+            found[place + step] = found.get(place + step, arb(0)) + weight * rate
         law = {place: weight for place, weight in found.items() if not weight.is_zero()}
         if len(law) > LARGEST_LAW:
             raise RefusedError(f"a group whose sums have more than {LARGEST_LAW} values is not covered")
-    return law
+    return {Fraction(place, common): weight for place, weight in law.items()}
 
 
 def hypergeometric(group: int, batch: int, records: int) -> Law:
@@ -301,25 +300,30 @@ class Ratio:
         each = zip(self.weights, self.balls, strict=True)
         self.terms = [w * (-s * s * self.scale / 2).exp() for w, s in each]
         self.polynomial: arb_poly | None = None
+        self.rows: arb_mat | None = None
         if (unit := unit_of(law)[0]) is not None:
-            coefficients = [arb(0)] * (int(shifts[-1] / unit) + 1)
+            size, self.unit = int(shifts[-1] / unit) + 1, exact(unit) * self.scale
+            coefficients = [arb(0)] * (width := math.isqrt(size) + 1) ** 2
             for shift, term in zip(shifts, self.terms, strict=True):
                 coefficients[int(shift / unit)] = term
-            self.polynomial, self.unit = arb_poly(coefficients), exact(unit) * self.scale
+            self.polynomial = arb_poly(coefficients) if size < LONG else None
+            self.rows = arb_mat(width, width, coefficients) if size >= LONG else None
 
     def __call__(self, x: Any) -> Any:
         """Evaluate the ratio at a ball."""
         if self.polynomial is not None:
             return self.polynomial((self.unit * x).exp())
+        if self.rows is not None:
+            *fast, far = powers((self.unit * x).exp(), self.rows.ncols() + 1)
+            parts = self.rows * arb_mat([[z] if isinstance(z, arb) else [z.real, z.imag] for z in fast])
+            sums = [row[0] if len(row) == 1 else acb(*row) for row in parts.table()]
+            return sum((a * b for a, b in zip(sums, powers(far, len(sums)), strict=True)), x * 0)
         each = zip(self.terms, self.balls, strict=True)
         return sum((t * (s * self.scale * x).exp() for t, s in each), x * 0)
 
 
-# ---------------------------------------------------------------- V5 to V7: moments of one step
-
-
 class Nodes:
-    """The trapezoid rule over the outputs of one step, and bounds on its errors."""
+    """The trapezoid rule over the outputs of one step, and bounds on its errors (V5 to V7)."""
 
     def __init__(self, pair: Pair, witness: object, name: str) -> None:
         found = fields(witness, name, "start spacing nodes height shift shift_strip")
@@ -329,10 +333,9 @@ class Nodes:
         self.spacing, self.height, self.shift, self.shift_strip = (
             number(found[each], each, 1e-9, 1e9) for each in ("spacing", "height", "shift", "shift_strip")
         )
-        self.rate = 1 / self.sigma**2
-        """How fast the density grows off the real line (V5)."""
+        self.rate = 1 / self.sigma**2  # how fast the density grows off the real line (V5)
+        # Most that the argument of a likelihood ratio grows by when its argument is moved by i.
         self.angle = max(self.p.largest, self.q.largest, key=float) / self.sigma**2
-        """Most that the argument of a likelihood ratio grows by when its argument is moved by i."""
         if not (2 * self.height * self.angle < 3 and (self.shift + self.shift_strip) * self.angle < 3):
             raise NotProvenError("V6: a strip reaches where the likelihood ratio may vanish")
         if not self.shift_strip <= self.shift:
@@ -397,14 +400,11 @@ class Nodes:
         return found + (-error * most).union(error * most + beyond)
 
     def sums(self, start: int, line: Line) -> acb_mat:
-        """Sum terms of some nodes for E[e^(z loss)] at all points of the line, in rows of `stride`.
-
-        The rule is on the line Im x = height: its error does not grow with j (V6).
-        """
+        """Sum terms of some nodes for E[e^(z loss)] at all points of the line, in rows of `stride` (V6)."""
         fast: list[list[acb]] = []
         left: list[list[acb]] = [[] for _ in range(line.terms // line.stride + 1)]
         for i in range(start, min(start + CHUNK, self.count)):
-            output = acb(self.start + i * self.spacing, self.height)
+            output = acb(self.start + i * self.spacing, self.height)  # here no error grows with j
             log_p, log_q = self.p(output).log(), self.q(-output).log()
             mass = self.normal * (log_p + line.tilt * (log_p - log_q) - output**2 / (2 * self.sigma**2)).exp()
             mass *= self.factor(output)
@@ -434,9 +434,9 @@ class Nodes:
         return raised + self.smoothness(tilt, self.shift) * self.beyond(tilt)
 
 
-def powers(base: acb, count: int) -> list[acb]:
+def powers(base: Any, count: int) -> list[Any]:
     """Return the first powers of a number, from 0 on, each of two halves: factors that turn widen boxes."""
-    found = [acb(1), base][:count]
+    found = [base**0, base][:count]
     while len(found) < count:
         found.append(found[len(found) // 2] * found[(len(found) + 1) // 2])
     return found
@@ -449,8 +449,7 @@ class Line(NamedTuple):
     outer: arb
     spacing: arb
     terms: int
-    stride: int
-    """Points in a row."""
+    stride: int  # points in a row
 
     def points(self) -> list[acb]:
         """Return all points."""
@@ -497,11 +496,9 @@ def nodes_of(kinds: list[tuple[Pair, int]], witness: Object) -> list[Nodes]:
 
 def serial_sums(witness: Object, rules: list[Nodes]) -> list[acb_mat]:
     """Sum the rules over all of their nodes; `parallel.py` does it in several processes."""
-    line, found = line_of(witness), []
-    for rule in rules:
-        each = (rule.sums(start, line) for start in range(0, rule.count, CHUNK))
-        found.append(sum(each, next(each)))
-    return found
+    line = line_of(witness)
+    each = ([rule.sums(start, line) for start in range(0, rule.count, CHUNK)] for rule in rules)
+    return [sum(parts[1:], parts[0]) for parts in each]
 
 
 def gaussian_moment(mu_squared: arb, z: Any) -> Any:
