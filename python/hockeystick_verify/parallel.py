@@ -89,11 +89,15 @@ def mapped(function: Callable[[Any], Any], jobs: Sequence[Any]) -> Iterator[Any]
     """
     work, bits = CURRENT.get(), ctx.prec
     pool = None if work is None or len(jobs) < 2 else work.pool
-    each = zip(repeat(function), repeat(bits), jobs, strict=False)
-    answers = map(answer_of, each) if pool is None else pool.map(answer_of, list(each))
+    answers: Iterator[Any]
+    if pool is None:
+        answers = (with_bits(settled, with_bits(function, job, bits)) for job in jobs)
+    else:
+        each = zip(repeat(function), repeat(bits), jobs, strict=False)
+        answers = map(unpacked, pool.map(answer_of, list(each)))
     for i, answer in enumerate(answers):
         ctx.prec = bits
-        yield unpacked(answer)
+        yield answer
         if work is not None:
             work.reach((i + 1) / len(jobs))
 
@@ -112,6 +116,15 @@ def answer_of(asked: tuple[Callable[[Any], Any], int, Any]) -> Any:
     return packed(function(job))
 
 
+def with_bits(function: Callable[[Any], Any], given: Any, bits: int = MOST_BITS) -> Any:
+    """Call a function with so many bits, and go back to the bits of before."""
+    before, ctx.prec = ctx.prec, bits
+    try:
+        return function(given)
+    finally:
+        ctx.prec = before
+
+
 def packed(answer: Any) -> Any:
     """Return nested lists in which every ball is a tuple of whole numbers: a middle and a radius, or two."""
     if isinstance(answer, arb):
@@ -126,11 +139,7 @@ def packed(answer: Any) -> Any:
 
 def unpacked(answer: Any) -> Any:
     """Return what was packed: balls that contain those of before, and lists."""
-    before, ctx.prec = ctx.prec, MOST_BITS
-    try:
-        return _unpacked(answer)
-    finally:
-        ctx.prec = before
+    return with_bits(_unpacked, answer)
 
 
 def _unpacked(answer: Any) -> Any:
@@ -144,6 +153,21 @@ def _unpacked(answer: Any) -> Any:
 def _ball(m: int, e: int, r: int, f: int) -> arb:
     middle = arb((m, e))
     return arb(mid=middle, rad=arb((r, f))) if r else middle
+
+
+def settled(answer: Any) -> Any:
+    """Return what an answer is after it was packed and unpacked, without the whole numbers."""
+    if isinstance(answer, arb):
+        return _settled(answer)
+    if isinstance(answer, acb):
+        return acb(_settled(answer.real), _settled(answer.imag))
+    return [settled(each) for each in answer] if isinstance(answer, list | tuple) else answer
+
+
+def _settled(ball: arb) -> arb:
+    if not ball.is_finite():
+        raise NotProvenError(NOT_FINITE)
+    return ball.mid() if ball.is_exact() else arb(mid=ball.mid(), rad=ball.rad())
 
 
 @lru_cache(maxsize=4)
