@@ -24,6 +24,7 @@ from hockeystick_verify import (
     allocation,
     check,
     correlated,
+    few_steps,
     lattice,
     read,
     shuffled,
@@ -363,7 +364,7 @@ def _outcome(number):
         return row | {"outcome": "no finite epsilon"}
     for cached in (allocation, tilted_allocation, correlated):
         cached.transforms.cache_clear()
-    for kept in (lattice.composed_run, shuffled.patterns, shuffled_pair.known_cells):
+    for kept in (few_steps.kept, lattice.composed_run, shuffled.patterns, shuffled_pair.known_cells):
         kept.cache_clear()
     found = check(read(certificate.to_json()))
     row |= {"outcome": "verified" if all(each.holds for each in found) else "NOT VERIFIED"}

@@ -7,7 +7,17 @@ import pytest
 from flint import acb, arb, ctx
 
 import hockeystick as hs
-from hockeystick_verify import NotProvenError, allocation, check, correlated, lattice, parallel, read
+from hockeystick_verify import (
+    NotProvenError,
+    allocation,
+    check,
+    correlated,
+    few_steps,
+    large_groups,
+    lattice,
+    parallel,
+    read,
+)
 
 CERTIFICATES = Path(__file__).parents[1] / "docs" / "certificates"
 
@@ -17,6 +27,8 @@ def forget():
     for kept in (allocation.rays, allocation.transforms, correlated.transform_of, correlated.transforms):
         kept.cache_clear()
     for kept in (lattice.prepared, lattice.composed_run, lattice.known_laws, parallel.rules_of_job):
+        kept.cache_clear()
+    for kept in (few_steps.kept, large_groups.known_composition):
         kept.cache_clear()
 
 

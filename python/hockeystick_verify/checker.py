@@ -506,20 +506,23 @@ def gaussian_moment(mu_squared: arb, z: Any) -> Any:
     return (z * (z + 1) * mu_squared / 2).exp()
 
 
-def inversion(pairs: Composition, witness: Object, epsilons: list[arb], sums: Any) -> list[arb]:
-    """Enclose delta at each epsilon by a sum over the line Re z = tilt (V3, V4)."""
-    line = line_of(witness)
-    require_affordable(pairs.kinds, witness)
-    rules, mu_squared = [rule.at_real_outputs() for rule in nodes_of(pairs.kinds, witness)], pairs.mu_squared
+def inversion(run: Composition, witness: Object, at: list[arb], sums: Any, known: Any = None) -> list[arb]:
+    """Enclose delta at each epsilon by a sum over the line Re z = tilt (V3, V4); `known` keeps its terms."""
+    line, known = line_of(witness), [] if known is None else known
+    require_affordable(run.kinds, witness)
+    if known:
+        return line.integral(known[0], known[1], known[2], at)
+    rules, mu_squared = [rule.at_real_outputs() for rule in nodes_of(run.kinds, witness)], run.mu_squared
     last, total = line.terms * line.spacing, [gaussian_moment(mu_squared, z) for z in line.points()]
     beyond = gaussian_moment(mu_squared, line.tilt) * (-(last**2) * mu_squared / 2).exp()
     at_outer = gaussian_moment(mu_squared, line.outer)
     found = sums(witness, rules)
-    for rule, each, (_, count) in zip(rules, found, pairs.kinds, strict=True):
+    for rule, each, (_, count) in zip(rules, found, run.kinds, strict=True):
         total = [a * b**count for a, b in zip(total, rule.enclosed(each, line), strict=True)]
         beyond *= rule.decay(line.tilt, last).min(rule.moment(line.tilt)) ** count
         at_outer *= rule.moment(line.outer) ** count
-    return line.integral(total, at_outer, beyond, epsilons)
+    known += [total, at_outer, beyond]
+    return line.integral(known[0], known[1], known[2], at)
 
 
 def enclose(

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from fractions import Fraction
+from functools import lru_cache
 from typing import Any
 
-from flint import arb, ctx
+from flint import acb, arb, ctx
 
 from hockeystick_verify import checker
 from hockeystick_verify.checker import (
@@ -110,11 +112,29 @@ def rules_of(kinds: list[tuple[Pair, int]], witness: Object) -> list[Nodes]:
     return [Part(*given, near) for given in cut for near in (False, True)]
 
 
-def split(pairs: Composition, witness: Object, epsilons: list[arb], sums: Any) -> list[arb]:
-    """Enclose delta by the runs with a far step, on the line, and those without, which are rare (V8)."""
+def split(
+    pairs: Composition, witness: Object, epsilons: list[arb], sums: Any, known: list[Any] | None = None
+) -> list[arb]:
+    """Enclose delta by the runs with a far step, on the line, and those without, which are rare (V8).
+
+    What does not depend on epsilon is taken from `known`, if it is there, and kept there.
+    """
+    known, line = [] if known is None else known, line_of(witness)
+    near_tilt = number(witness["near_tilt"], "near_tilt", 1e-9, 1e6)
+    if not known:
+        known += both_parts(pairs, witness, near_tilt, sums)
+    remainder, with_far, at_outer, beyond = known
+    deltas = line.integral(with_far, at_outer, beyond, epsilons)
+    left = [(-near_tilt * epsilon).exp() * remainder for epsilon in epsilons]
+    return [delta + arb(0).union(most) for delta, most in zip(deltas, left, strict=True)]
+
+
+def both_parts(
+    pairs: Composition, witness: Object, near_tilt: arb, sums: Any
+) -> tuple[arb, list[acb], arb, arb]:
+    """Return the moment of the runs without a far step, and the transform of those with one, with bounds."""
     line = line_of(witness)
     require_affordable(pairs.kinds, witness)
-    near_tilt = number(witness["near_tilt"], "near_tilt", 1e-9, 1e6)
     rules = [rule.at_real_outputs() for rule in rules_of(pairs.kinds, witness)]
     found = zip(rules, sums(witness, rules), strict=True)
     values = [rule.enclosed(total, line) for rule, total in found]
@@ -134,10 +154,16 @@ def split(pairs: Composition, witness: Object, epsilons: list[arb], sums: Any) -
         remainder *= near.moment(near_tilt) ** count
         some_far += count * far.decay(line.tilt, last) / moment
     beyond = at_tilt * some_far * (-(last**2) * mu_squared / 2).exp()
-    with_far = [w - n for w, n in zip(whole_run, near_run, strict=True)]
-    deltas = line.integral(with_far, at_outer, beyond, epsilons)
-    left = [(-near_tilt * epsilon).exp() * remainder for epsilon in epsilons]
-    return [delta + arb(0).union(most) for delta, most in zip(deltas, left, strict=True)]
+    return remainder, [w - n for w, n in zip(whole_run, near_run, strict=True)], at_outer, beyond
+
+
+@lru_cache(maxsize=4)
+def kept(_text: str, _precision: int, _is_shared: bool) -> list[Any]:
+    """Return where the terms of a run and a witness are kept: they serve all claims, in any certificate.
+
+    What several processes summed is not taken for what one does.
+    """
+    return []
 
 
 # ---------------------------------------------------------------- V9
@@ -190,4 +216,6 @@ def with_norms(run: Object, direction: str, found: Object, epsilons: list[arb], 
     short, prove = shortened(pairs, found), split if "near_tilt" in found else inversion
     line_of(found)
     require_affordable(short.run.kinds, found, 2 if "norm_units" in found else 1)
-    return [short.enclosed(delta) for delta in prove(short.run, found, epsilons, sums)]
+    known = kept(json.dumps([run, direction, found]), ctx.prec, getattr(sums, "is_shared", False))
+    deltas = prove(short.run, found, epsilons, sums, known)
+    return [short.enclosed(delta) for delta in deltas]

@@ -6,11 +6,13 @@ Members with norms of their own have many different sums, unless their norms are
 
 from __future__ import annotations
 
+import json
 import math
 from fractions import Fraction
+from functools import lru_cache
 from typing import Any, NamedTuple
 
-from flint import arb
+from flint import arb, ctx
 
 from hockeystick_verify.checker import (
     LARGEST_GROUP,
@@ -99,4 +101,11 @@ def with_rounded_norms(run: Object, witness: Object, upwards: bool) -> Object:
 
 def composition_of(run: Object, direction: str, witness: Object) -> Composition:
     """Return the pairs of a run, with norms that are rounded as the witness says."""
-    return composition(with_rounded_norms(run, witness, not witness.get("downwards", False)), direction)
+    rounded_run = with_rounded_norms(run, witness, not witness.get("downwards", False))
+    return known_composition(json.dumps([rounded_run, direction]), ctx.prec)
+
+
+@lru_cache(maxsize=8)
+def known_composition(text: str, _precision: int) -> Composition:
+    """Return the pairs of a run; the last ones are kept, as the parts of a proof ask for them in turn."""
+    return composition(*json.loads(text))

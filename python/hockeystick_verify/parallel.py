@@ -191,6 +191,12 @@ class Sums:
     def __init__(self, run: Object, direction: str) -> None:
         self.run, self.direction = run, direction
 
+    @property
+    def is_shared(self) -> bool:
+        """Whether several processes share the parts."""
+        work = CURRENT.get()
+        return work is not None and work.pool is not None
+
     def __call__(self, witness: Object, rules: list[Nodes]) -> list[acb_mat]:
         """Sum the rules over all of their nodes, as `checker.serial_sums`; the order is always one."""
         text = json.dumps([self.run, self.direction, witness])
