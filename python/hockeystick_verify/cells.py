@@ -11,7 +11,14 @@ from typing import NamedTuple
 from flint import arb
 
 from hockeystick_verify.checker import NotProvenError, exact
-from hockeystick_verify.parts import Part, above, mirrored
+from hockeystick_verify.parts import Part, one_above
+
+Loss = Callable[[float], tuple[float, float]]
+"""The loss of an output in doubles, and its slope there."""
+NEWTON_STEPS = 6
+"""Steps to a node from the one before: three are enough, unless the loss has a bend between them."""
+NEAR = 4e-16
+"""How far the loss of a node may be from the target, relative to the latter: about what doubles can do."""
 
 
 class Cell(NamedTuple):
@@ -26,20 +33,62 @@ class Cell(NamedTuple):
 # ---------------------------------------------------------------- nodes: chosen, not believed
 
 
-def rough_loss(part: Part) -> Callable[[float], float]:
-    """Return the loss of an output in doubles."""
+def rough_loss(part: Part) -> Loss:
+    """Return the loss of an output in doubles, and its slope there."""
     scale, gaussian = float(part.scale), part.noise == "gaussian"
-    laws = [[(float(w.log()), float(s)) for s, w in law.items()] for law in (part.p, part.q)]
 
-    def log_density(law: list[tuple[float, float]], x: float) -> float:
-        if gaussian:
-            each = [log + s * (x - s / 2) / scale**2 for log, s in law]
-        else:
-            each = [log - abs(x - s) / scale for log, s in law]
-        top = max(each)
-        return top + math.log1p(math.fsum([math.exp(e - top) for e in each]) - 1)
+    def log_density(law: dict[Fraction, arb]) -> Loss:
+        each = [(float(w.log()), float(s)) for s, w in law.items()]
+        lines = [(log, s / scale**2, s / 2) for log, s in each]
 
-    return lambda x: log_density(laws[0], x) - log_density(laws[1], x)
+        def of_gaussian(x: float) -> tuple[float, float]:
+            logs = [log + slope * (x - middle) for log, slope, middle in lines]
+            top = max(logs)
+            sizes = [math.exp(log - top) for log in logs]
+            total = math.fsum(sizes)
+            tilted = sum([size * slope for size, (_, slope, _) in zip(sizes, lines, strict=True)])
+            return top + math.log(total), tilted / total
+
+        def of_laplace(x: float) -> tuple[float, float]:
+            logs = [log - abs(x - s) / scale for log, s in each]
+            top = max(logs)
+            sizes = [math.exp(log - top) for log in logs]
+            total = math.fsum(sizes)
+            tilted = sum([size * math.copysign(1.0, s - x) for size, (_, s) in zip(sizes, each, strict=True)])
+            return top + math.log(total), tilted / total / scale
+
+        if gaussian and len(lines) == 1:
+            ((log, slope, middle),) = lines
+            return lambda x: (log + slope * (x - middle), slope)
+        return of_gaussian if gaussian else of_laplace
+
+    of_p, of_q = log_density(part.p), log_density(part.q)
+
+    def loss(x: float) -> tuple[float, float]:
+        (above, rise), (below, fall) = of_p(x), of_q(x)
+        return above - below, rise - fall
+
+    return loss
+
+
+def newton(
+    loss: Loss, start: tuple[float, float, float], target: float, high: float
+) -> tuple[float, float, float] | None:
+    """Return an output above `start` with the loss of the target, that loss and the slope; None without one.
+
+    An output is given by itself, its loss and the slope of the loss.
+    """
+    at, value, slope = start
+    for _ in range(NEWTON_STEPS):
+        if not slope > 0.0:
+            return None
+        at += (target - value) / slope
+        if not start[0] < at < high:
+            return None
+        value, slope = loss(at)
+        if abs(value - target) <= NEAR * max(1.0, abs(target)):
+            return at, value, slope
+    return None
 
 
 def nodes(part: Part, targets: list[float]) -> list[float]:
@@ -51,34 +100,47 @@ def nodes(part: Part, targets: list[float]) -> list[float]:
     high = high if part.high is None else min(high, float(part.high))
     found: list[float] = []
     loss = rough_loss(part)
-    top, at, value, step = loss(high), low, loss(low), (high - low) / 1000
+    top, step = loss(high)[0], (high - low) / 1000
+    here = (low, *loss(low))
     for target in targets:
-        if not value < target < top:
+        if not here[1] < target < top:
             continue
-        after = min(at + step, high)
-        ahead = loss(after)
-        while ahead < target and after < high:
-            at, value, step = after, ahead, 2 * step
-            after = min(after + step, high)
-            ahead = loss(after)
-        below, over, under, upper = at, after, value, ahead
-        for turn in range(200):
-            share = (target - under) / (upper - under) if turn % 3 < 2 and upper > under else 0.5
-            middle = below + min(max(share, 1e-3), 1 - 1e-3) * (over - below)
-            if not below < middle < over:
-                break
-            here = loss(middle)
-            if here < target:
-                below, under = middle, here
-            else:
-                over, upper = middle, here
-            if abs(here - target) <= 2e-16 * max(1.0, abs(target)):
-                break
-        best = below if abs(under - target) < abs(upper - target) else over
-        step = max((best - at), 1e-12) * 1.5
-        at, value = best, loss(best)
-        found.append(best)
+        best = newton(loss, here, target, high)
+        if best is None:
+            place = bracketed(loss, (here[0], here[1], step), target, high)
+            best = (place, *loss(place))
+        step = max(best[0] - here[0], 1e-12) * 1.5
+        here = best
+        found.append(best[0])
     return found
+
+
+def bracketed(loss: Loss, start: tuple[float, float, float], target: float, high: float) -> float:
+    """Return an output at which the loss is that of the target, or where it jumps over it.
+
+    The start is an output with a smaller loss, that loss, and the first step from there.
+    """
+    at, value, step = start
+    after = min(at + step, high)
+    ahead = loss(after)[0]
+    while ahead < target and after < high:
+        at, value, step = after, ahead, 2 * step
+        after = min(after + step, high)
+        ahead = loss(after)[0]
+    below, over, under, upper = at, after, value, ahead
+    for turn in range(200):
+        share = (target - under) / (upper - under) if turn % 3 < 2 and upper > under else 0.5
+        middle = below + min(max(share, 1e-3), 1 - 1e-3) * (over - below)
+        if not below < middle < over:
+            break
+        found = loss(middle)[0]
+        if found < target:
+            below, under = middle, found
+        else:
+            over, upper = middle, found
+        if abs(found - target) <= NEAR * max(1.0, abs(target)):
+            break
+    return below if abs(under - target) < abs(upper - target) else over
 
 
 # ---------------------------------------------------------------- V11: cells
@@ -86,11 +148,18 @@ def nodes(part: Part, targets: list[float]) -> list[float]:
 
 def density(part: Part, law: dict[Fraction, arb], x: arb) -> arb:
     """Density of a mixture at x, up to what P and Q share."""
+    return density_of(part, [(exact(shift), weight) for shift, weight in law.items()], x)
+
+
+def density_of(part: Part, law: list[tuple[arb, arb]], x: arb) -> arb:
+    """Density at x of a mixture whose shifts are balls."""
     total = arb(0)
-    for shift, weight in law.items():
-        s = exact(shift)
-        if part.noise == "gaussian":
-            total += weight * (s * (x - s / 2) / part.scale**2).exp()
+    variance = part.scale**2
+    for s, weight in law:
+        if s.is_zero() and part.noise == "gaussian":
+            total += weight
+        elif part.noise == "gaussian":
+            total += weight * (s * (x - s / 2) / variance).exp()
         else:
             total += weight * (-abs(x - s) / part.scale).exp()
     return total
@@ -124,20 +193,25 @@ def cells_of_part(part: Part, targets: list[float]) -> list[Cell]:
         places = [x for i, x in enumerate(places) if i == 0 or x > places[i - 1]]
     if any(not a < b for a, b in pairwise(places)):
         raise NotProvenError("V11: the nodes are not in order")
-    losses = [(density(part, part.p, x) / density(part, part.q, x)).log() for x in places]
+    laws = [[(exact(shift), weight) for shift, weight in law.items()] for law in (part.p, part.q)]
+    losses = [(density_of(part, laws[0], x) / density_of(part, laws[1], x)).log() for x in places]
     bounds: list[arb | None] = [end_of_loss(part, False), *losses, end_of_loss(part, True)]
-    laws = [(part.p, mirrored(part.p)), (part.q, mirrored(part.q))]
+    shifts = [(exact(shift), part.p.get(shift), part.q.get(shift)) for shift in {**part.p, **part.q}]
 
-    def tail(which: int, x: arb | None, right: bool) -> arb:
-        """Probability of outputs above x, or below it."""
-        if x is None:
-            return arb(0)
-        if right != bool(x > 0):
-            return arb(0)  # not needed
-        return above(part.noise, part.scale, laws[which][0 if right else 1], x if right else -x)
+    def tails(x: arb | None, right: bool) -> tuple[arb, arb]:
+        """Probabilities of outputs above x, or below it, under P and under Q."""
+        p, q = arb(0), arb(0)
+        if x is None or right != bool(x > 0):
+            return p, q  # where there is an output, they are not needed
+        for shift, of_p, of_q in shifts:
+            beyond = one_above(part.noise, part.scale, x - shift if right else shift - x)
+            p = p if of_p is None else p + of_p * beyond
+            q = q if of_q is None else q + of_q * beyond
+        return p, q
 
     ends: list[arb | None] = [low, *places, high]
-    sides = [[(tail(w, x, False), tail(w, x, True)) for x in ends] for w in (0, 1)]
+    each = [(tails(x, False), tails(x, True)) for x in ends]
+    sides = [[(left[w], right[w]) for left, right in each] for w in (0, 1)]
     totals = [sum(law.values(), arb(0)) for law in (part.p, part.q)]  # below 1 where shifts are left out
     found = []
     for i, (first, last) in enumerate(pairwise(ends)):

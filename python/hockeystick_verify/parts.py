@@ -95,14 +95,18 @@ def above(noise: str, scale: arb, law: Law, x: arb) -> arb:
     """Probability that a mixture of shifted noise gives to outputs above x."""
     found = arb(0)
     for shift, weight in law.items():
-        away = (x - exact(shift)) / scale
-        if noise == "gaussian":
-            found += weight * (away / arb(2).sqrt()).erfc() / 2
-        elif away <= 0:
-            found += weight * (1 - away.exp() / 2)
-        else:  # If `away` may be a < 0, then 1/2 <= 1 - e^a / 2 <= e^-a / 2.
-            found += weight * (-away).exp() / 2
+        found += weight * one_above(noise, scale, x - exact(shift))
     return found
+
+
+def one_above(noise: str, scale: arb, x: arb) -> arb:
+    """Probability that noise without a shift gives to outputs above x."""
+    if noise == "gaussian":
+        return (x / (scale * arb(2).sqrt())).erfc() / 2
+    away = x / scale
+    if away <= 0:
+        return 1 - away.exp() / 2
+    return (-away).exp() / 2  # If `away` may be a < 0, then 1/2 <= 1 - e^a / 2 <= e^-a / 2.
 
 
 def mirrored(law: Law) -> Law:
