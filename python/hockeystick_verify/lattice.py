@@ -224,15 +224,19 @@ def window_of(witness: Object) -> Window:
 
 
 def composed(kinds: list[Kind], window: Window) -> list[arb]:
-    """Tilted law of the run, folded to the window: by residue of the place."""
-    total: list[acb] | None = None
+    """Tilted law of the run, folded to the window: by residue of the place.
+
+    It is real, so that the second half of its transform is the first one, conjugate.
+    """
+    total = [acb(1)] * (window.points // 2 + 1)
     for kind in kinds:
         folded = [acb(0)] * window.points
         for i, mass in kind.masses.items():
             folded[i % window.points] += mass * (window.tilt * kind.grid.at(i)).exp()
-        turned = [each**kind.steps for each in acb.dft(folded)]
-        total = turned if total is None else [a * b for a, b in zip(total, turned, strict=True)]
-    return [each.real for each in acb.dft(total or [acb(1)] * window.points, inverse=True)]
+        each = zip(total, acb.dft(folded), strict=False)
+        total = [a * b**kind.steps for a, b in each]
+    rest = [each.conjugate() for each in reversed(total[1 : (window.points + 1) // 2])]
+    return [each.real for each in acb.dft(total + rest, inverse=True)]
 
 
 def sums(
