@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 from functools import lru_cache
-from itertools import pairwise
+from itertools import cycle, pairwise
 from typing import NamedTuple
 
-from flint import acb, acb_mat, arb, ctx
+from flint import acb, acb_mat, arb, arb_mat, ctx
 
 from hockeystick_verify.checker import (
     LARGEST_COUNT,
@@ -33,6 +33,10 @@ PRODUCTS_AN_ENTRY, EXPONENTIAL = 20, 3
 """Products that cost as much as an entry without an exponential of its own, and what one with it costs."""
 LARGEST_WORK = 6 * 10**7
 """Most entries of 128 bits: about a minute."""
+MOST_MOVED = 12
+"""Equal bins up to which as many products with a real matrix take less than the squares of a complex one."""
+LARGE = acb(2**24, 2**24)
+"""What entries are rounded next to; it costs 24 of the bits of a witness, some 90 more than are needed."""
 BOXES, FARTHEST = 400, 10
 """Boxes in which the outer hyperbola is bounded, up to this parameter."""
 
@@ -189,6 +193,10 @@ def error_of(chain: Chain, lattice: Lattice, largest: arb) -> arb:
     return product - 1 + ends
 
 
+Turned = tuple[list[acb], list[acb]]
+"""Factors of the points before and after a step of the chain, by which its density is turned."""
+
+
 class Operators:
     """What the operators of a chain have in common for all s; they lack a factor e^(theta^2 B / 2)."""
 
@@ -199,23 +207,29 @@ class Operators:
         self.rows = [(chain.excess * x / chain.sigma).exp() for x in points]
         alone = min(lattice.alike, chain.bins)
         moves = [[y - chain.decay * x for y in points] for x in points]
-        kernels: list[tuple[arb, list[list[acb]]]] = []
+        kernels: list[tuple[arb, list[list[acb]], Turned]] = []
 
-        def kernel(turn: arb) -> list[list[acb]]:
-            """Density of H_a given H_(a+1), in rows, turned; each is computed once."""
-            for known, found in kernels:
+        def kernel(turn: arb) -> tuple[list[list[acb]], Turned]:
+            """Density of H_a given H_(a+1), in rows, turned, and how; each is computed once."""
+            for known, found, turned in kernels:
                 if known.contains(turn):
-                    return found
-            kernels.append((turn, gaussian_rows(moves, arb(epochs), lattice, turn / epochs)))
-            return kernels[-1][1]
+                    return found, turned
+            angle = acb(0, lattice.turn * turn / epochs)
+            turned = [(-angle * chain.decay * x).exp() for x in points], [(angle * y).exp() for y in points]
+            kernels.append((turn, gaussian_rows(moves, arb(epochs), lattice, turn / epochs), turned))
+            return kernels[-1][1:]
 
-        each = zip(chain.halves[:alone], chain.turns[:alone], strict=True)
-        self.groups = [(half, kernel(turn), 1) for half, turn in each]
+        each = [(half, turn, 1) for half, turn in zip(chain.halves[:alone], chain.turns[:alone], strict=True)]
         if alone < chain.bins:
             half, turn = chain.halves[alone], chain.turns[alone]
             for other, its_turn in zip(chain.halves[alone:], chain.turns[alone:], strict=True):
                 half, turn = half.union(other), turn.union(its_turn)
-            self.groups.append((half, kernel(turn), chain.bins - alone))
+            each.append((half, turn, chain.bins - alone))
+        self.groups = [(half, kernel(turn)[0], count) for half, turn, count in each]
+        self.turned = [kernel(turn)[1] for _, turn, _ in each]
+        still = gaussian_rows(moves, arb(epochs), lattice, arb(0))
+        self.density = arb_mat([[rounded(entry).real for entry in row] for row in still])
+        self.large = arb_mat([[LARGE.real] * self.size] * self.size)
         self.closing: list[list[acb]] = []
         if chain.has_closing:
             moves = [[chain.stretch * x - chain.mean_weight * y for y in points] for x in points]
@@ -223,35 +237,70 @@ class Operators:
 
     def operator(self, rate: acb, kernel: list[list[acb]]) -> acb_mat:
         """Operator from H_(a+1), in rows, to H_a: a kernel with the factor of the bin."""
-        one, found = acb(1, 1), []
+        found = []
         factors = [(rate * column).exp() for column in self.columns]
         for line, row in zip(kernel, self.rows, strict=True):
             if not self.chain.excess.is_zero():
                 here = rate * row
                 factors = [(here * column).exp() for column in self.columns]
-            # To add and take off 1 rounds small entries to few digits: products take half of the time.
-            found.append([a * b + one - one for a, b in zip(line, factors, strict=True)])
+            found.append([rounded(a * b) for a, b in zip(line, factors, strict=True)])
         return acb_mat(found)
+
+    def moved(self, total: acb_mat) -> acb_mat:
+        """Product with the density that is not turned: one real matrix for all bins and all s."""
+        parts = [total.real, total.imag]
+        if total.nrows() == self.size:
+            parts = [part + self.large - self.large for part in parts]  # as in `rounded`
+        real, imaginary = (acb_mat(part * self.density) for part in parts)
+        return real + imaginary * acb(0, 1)
+
+    def moved_by_bins(self, total: acb_mat, rate: acb, turned: Turned, count: int) -> acb_mat:
+        """Product with the equal operators of so many bins whose factor does not depend on H_(a+1).
+
+        Their density is turned at each point by itself, so that what is left to multiply is a real matrix,
+        which takes half of the products of a complex one.
+        """
+        before, after = turned
+        last = [a * (rate * column).exp() for a, column in zip(after, self.columns, strict=True)]
+        between = [a * b for a, b in zip(last, before, strict=True)]
+        for factors in (before, *[between] * (count - 1)):
+            total = self.moved(scaled(total, factors))
+        return scaled(total, last)
 
     def transform(self, rate: acb) -> acb:
         """Sum over the lattice for E[e^(-sW)], where the rate is -s e^(-i theta) / b."""
         total: acb_mat | None = None
-        for half, kernel, count in self.groups:
-            operator = self.operator(rate * (-half).exp(), kernel)
-            if self.chain.has_closing:
-                operator = power(operator, count)
+        is_closed, is_plain = self.chain.has_closing, self.chain.excess.is_zero()
+        for (half, kernel, count), turned in zip(self.groups, self.turned, strict=True):
+            own = rate * (-half).exp()
+            if is_closed and (total is None or not is_plain or count > MOST_MOVED):
+                operator = power(self.operator(own, kernel), count)
                 total = operator if total is None else total * operator
                 continue
+            if total is None:
+                total = acb_mat(1, self.size, [acb(i == self.size // 2) for i in range(self.size)])
+            if is_plain:
+                total = self.moved_by_bins(total, own, turned, count)
+                continue
+            operator = self.operator(own, kernel)
             for _ in range(count):
-                if total is None:
-                    total = acb_mat([[operator[self.size // 2, j] for j in range(self.size)]])
-                else:
-                    total = total * operator
+                total = total * operator
         if total is None:
             return acb(0)
         rows = self.closing or [[acb(1)] * self.size]
         lines = zip(rows, total.table(), strict=True)
         return sum((a * b for row, line in lines for a, b in zip(row, line, strict=True)), acb(0))
+
+
+def scaled(matrix: acb_mat, factors: list[acb]) -> acb_mat:
+    """Multiply every column by its factor."""
+    entries = [a * b for a, b in zip(matrix.entries(), cycle(factors), strict=False)]
+    return acb_mat(matrix.nrows(), len(factors), entries)
+
+
+def rounded(entry: acb) -> acb:
+    """Return the ball with the digits that it has next to `LARGE`: products of small entries are faster."""
+    return entry + LARGE - LARGE
 
 
 def gaussian_rows(moves: list[list[arb]], variance: arb, lattice: Lattice, turn: arb) -> list[list[acb]]:
