@@ -223,20 +223,48 @@ def window_of(witness: Object) -> Window:
     return found
 
 
-def composed(kinds: list[Kind], window: Window) -> list[arb]:
-    """Tilted law of the run, folded to the window: by residue of the place.
+def folded(kind: Kind, window: Window) -> list[arb]:
+    """Tilted law of a step, folded to the window: by residue of the place."""
+    found = [NOTHING] * window.points
+    for i, mass in kind.masses.items():
+        found[i % window.points] += mass * (window.tilt * kind.grid.at(i)).exp()
+    return found
 
-    It is real, so that the second half of its transform is the first one, conjugate.
+
+Both = tuple[list[acb], list[acb]]
+"""First half of the transforms of two real laws, of which the second half is the first one, conjugate."""
+
+
+def transformed(upper: list[Kind], lower: list[Kind], window: Window) -> Both:
+    """Transform the tilted laws of the run, folded to the window, with losses that are rounded up, and down.
+
+    As both are real, they are transformed as the real and the imaginary part of one law: the transform of
+    either is the part of the whole that is its own conjugate at the opposite frequency, or minus that.
     """
-    total = [acb(1)] * (window.points // 2 + 1)
-    for kind in kinds:
-        folded = [acb(0)] * window.points
-        for i, mass in kind.masses.items():
-            folded[i % window.points] += mass * (window.tilt * kind.grid.at(i)).exp()
-        each = zip(total, acb.dft(folded), strict=False)
-        total = [a * b**kind.steps for a, b in each]
-    rest = [each.conjugate() for each in reversed(total[1 : (window.points + 1) // 2])]
-    return [each.real for each in acb.dft(total + rest, inverse=True)]
+    middle, half, i = window.points // 2, arb(1) / 2, acb(0, 1)
+    totals = [acb(1)] * (middle + 1), [acb(1)] * (middle + 1)
+    for up, down in zip(upper, lower, strict=True):
+        pair = zip(folded(up, window), folded(down, window), strict=True)
+        turned = acb.dft([acb(*each) for each in pair])
+        for place in range(middle + 1):
+            this, other = turned[place], turned[-place].conjugate()
+            totals[0][place] *= ((this + other) * half) ** up.steps
+            totals[1][place] *= ((this - other) * half * -i) ** down.steps
+    return totals
+
+
+def of_transforms(both: Both, window: Window) -> tuple[list[arb], list[arb]]:
+    """Return both tilted laws of the run, folded to the window."""
+    i = acb(0, 1)
+    rest = ([a.conjugate() for a in each[1 : (window.points + 1) // 2][::-1]] for each in both)
+    whole_both = (each + more for each, more in zip(both, rest, strict=True))
+    found = acb.dft([a + i * b for a, b in zip(*whole_both, strict=True)], inverse=True)
+    return [each.real for each in found], [each.imag for each in found]
+
+
+def composed(kinds: list[Kind], window: Window) -> list[arb]:
+    """Tilted law of the run, folded to the window."""
+    return of_transforms(transformed(kinds, kinds, window), window)[0]
 
 
 def sums(
@@ -389,8 +417,8 @@ def composed_run(text: str, _precision: int) -> Composed:
     upper, lower = [kind for kind, _, _ in both], [kind for _, _, kind in both]
     lost = sum((kind.steps * mass for kind, mass, _ in both), arb(0))
     with stage(OF_CELLS, (1.0 + OF_CELLS) / 2):
-        first = composed(upper, window)
-    return Composed(upper, lower, lost, (first, composed(lower, window)))
+        turned = transformed(upper, lower, window)
+    return Composed(upper, lower, lost, of_transforms(turned, window))
 
 
 def enclose(run: object, direction: str, witness: Object, epsilons: list[arb]) -> list[arb]:
