@@ -58,6 +58,30 @@ fn intervals_hold_every_completion_of_a_law() {
     }
 }
 
+/// The inverse of δ counts the same errors: with half of what is left out, or of the rounding, δ at the ends would be off by more.
+#[test]
+fn epsilon_counts_what_is_left_out_and_the_rounding() {
+    const DELTA: f64 = 0.05;
+    for (left_out, rounding) in [(4e-3, 0.0), (0.0, 4e-2)] {
+        let mixture = PublicMixture {
+            distances: vec![1.0],
+            log_weights: vec![f64::ln_1p(-left_out)],
+            left_out,
+            rounding,
+            widest: 40.0,
+        };
+        let composed = Composed::new(vec![vec![(Factor::Mixture(Arc::new(mixture)), 1)]], false).unwrap();
+        let found = composed.epsilon(DELTA).unwrap().unwrap();
+        let (at_upper, at_lower) = (
+            composed.delta(found.upper).unwrap(),
+            composed.delta(found.lower).unwrap(),
+        );
+        // δ of every completion is at most DELTA at the upper end, and of every one at least DELTA at the lower.
+        assert!((at_upper.upper / DELTA - 1.0).abs() < 1e-3, "{at_upper:?}");
+        assert!((at_lower.lower / DELTA - 1.0).abs() < 1e-3, "{at_lower:?}");
+    }
+}
+
 #[test]
 fn limits_of_a_product_are_those_of_the_composition() {
     let product = vec![
