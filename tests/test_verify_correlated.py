@@ -126,6 +126,39 @@ def sums_of_one(spacing, reach, turn, sigma=1e6):
     return abs(transform(chain, lattice, acb(1e-30)) - 1.0) * factor
 
 
+@pytest.mark.parametrize("epochs", [1, 3])
+def test_small_lattices_are_multiplied_by_complex_matrices(monkeypatch, epochs):
+    """What surrounds products with a real matrix takes longer there than the products, and is not charged."""
+    chain, lattice, rate = (
+        chain_of(4, epochs, 2.0, 0.5, 0.5),
+        lattice_of(0.5, 12, 1.0, 0.5),
+        acb(-0.1, 0.05),
+    )
+    operators = correlated.Operators(chain, lattice)
+
+    def refused(*_):
+        raise AssertionError
+
+    with monkeypatch.context() as patched:
+        patched.setattr(operators, "moved_by_bins", refused)
+        by_complex = operators.transform(rate)
+        patched.setattr(correlated, "SMALL", 0)
+        with pytest.raises(AssertionError):
+            operators.transform(rate)
+    monkeypatch.setattr(correlated, "SMALL", 0)
+    by_real = operators.transform(rate)
+    assert by_real.overlaps(by_complex)
+    assert abs(by_real - by_complex) < 1e-20
+
+
+def test_what_moves_all_points_at_once_is_charged():
+    """Of closed chains with up to twelve equal bins each product with the real matrix scales all entries."""
+    chain = chain_of(13, 2, 2.0, 0.5, 0.5)
+    assert correlated.entries_of(chain, 57, 1) - correlated.entries_of(chain, 31, 1) > 12 * 57**2
+    squared = chain_of(14, 2, 2.0, 0.5, 0.5)
+    assert correlated.entries_of(squared, 57, 1) < correlated.entries_of(chain, 57, 1)
+
+
 def test_aliases_of_the_lattice_are_nearly_attained():
     spacing = 1.75
     lattice = lattice_of(spacing, 40, 2 * math.pi / spacing, 0.0)

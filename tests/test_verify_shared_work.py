@@ -1,5 +1,7 @@
 """The work of certificates in parts: bars that never fall, and the same results in several processes."""
 
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from pathlib import Path
 
@@ -46,6 +48,26 @@ def precision():
     yield
     ctx.prec = before
     forget()
+
+
+def test_two_threads_that_check_one_certificate_agree(monkeypatch):
+    """Both compute what is kept before either keeps it: each must find all of it, and so must the next."""
+    certificate = read(
+        hs.privacy_curve(noise_multiplier=0.7, sample_rate=0.01, steps=5).certify(delta=1e-6).to_json()
+    )
+    assert any("near_tilt" in witness for witness in certificate["witness"].values())
+    barrier, computed = threading.Barrier(2, timeout=60), few_steps.both_parts
+
+    def together(*arguments):
+        found = computed(*arguments)
+        barrier.wait()
+        return found
+
+    forget()
+    monkeypatch.setattr(few_steps, "both_parts", together)
+    with ThreadPoolExecutor(2) as threads:
+        verdicts = list(threads.map(check, [certificate, certificate]))
+    assert verdicts[0] == verdicts[1] == check(certificate)
 
 
 def test_balls_from_another_process_are_those_of_this_one():

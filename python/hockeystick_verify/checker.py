@@ -26,9 +26,9 @@ LARGEST_GROUP, LARGEST_UNEQUAL_GROUP, LARGEST_LAW, LARGEST_LAWS = 4096, 128, 200
 """Most members of a group; of one with rates or norms of their own; shifts of a law; and of all laws."""
 LARGEST_NODES, LARGEST_TERMS, LARGEST_WORK, USUAL_BITS = 4 * 10**5, 2 * 10**5, 10**8, 128
 """Most nodes, points of the line, and products of both, of so many bits: about a minute."""
-NODE, SHIFT, CHUNK, LARGEST_DRAWN_GROUP, LONG = 250, 50, 256, 1000, 256
+NODE, SHIFT, CHUNK, LARGEST_DRAWN_GROUP, LONG = 250, 50, 256, 1000, 1024
 """What a node costs besides, in products; a shift off a lattice; nodes summed together; drawn members; terms
-of a polynomial from which on its rows are summed first, in a third of the time."""
+of a polynomial from which on its rows are summed first, in down to a third of the time."""
 
 Object = dict[str, Any]
 Law = dict[Fraction, arb]  # probabilities by shift, in units of the clipping norm
@@ -511,7 +511,7 @@ def inversion(run: Composition, witness: Object, at: list[arb], sums: Any, known
     line, known = line_of(witness), [] if known is None else known
     require_affordable(run.kinds, witness)
     if known:
-        return line.integral(known[0], known[1], known[2], at)
+        return line.integral(known[0][0], known[0][1], known[0][2], at)
     rules, mu_squared = [rule.at_real_outputs() for rule in nodes_of(run.kinds, witness)], run.mu_squared
     last, total = line.terms * line.spacing, [gaussian_moment(mu_squared, z) for z in line.points()]
     beyond = gaussian_moment(mu_squared, line.tilt) * (-(last**2) * mu_squared / 2).exp()
@@ -521,8 +521,8 @@ def inversion(run: Composition, witness: Object, at: list[arb], sums: Any, known
         total = [a * b**count for a, b in zip(total, rule.enclosed(each, line), strict=True)]
         beyond *= rule.decay(line.tilt, last).min(rule.moment(line.tilt)) ** count
         at_outer *= rule.moment(line.outer) ** count
-    known += [total, at_outer, beyond]
-    return line.integral(known[0], known[1], known[2], at)
+    known.append((total, at_outer, beyond))  # as one, for threads that check the same
+    return line.integral(known[0][0], known[0][1], known[0][2], at)
 
 
 def enclose(

@@ -35,6 +35,9 @@ LARGEST_WORK = 6 * 10**7
 """Most entries of 128 bits: about a minute."""
 MOST_MOVED = 12
 """Equal bins up to which as many products with a real matrix take less than the squares of a complex one."""
+SMALL = 32
+"""Points of a lattice below which a product with a complex matrix takes less than two with a real one and
+what surrounds them, some 16 microseconds for each bin."""
 LARGE = acb(2**24, 2**24)
 """What entries are rounded next to; it costs 24 of the bits of a witness, some 90 more than are needed."""
 BOXES, FARTHEST = 400, 10
@@ -227,9 +230,11 @@ class Operators:
             each.append((half, turn, chain.bins - alone))
         self.groups = [(half, kernel(turn)[0], count) for half, turn, count in each]
         self.turned = [kernel(turn)[1] for _, turn, _ in each]
-        still = gaussian_rows(moves, arb(epochs), lattice, arb(0))
-        self.density = arb_mat([[rounded(entry).real for entry in row] for row in still])
-        self.large = arb_mat([[LARGE.real] * self.size] * self.size)
+        self.is_plain = chain.excess.is_zero()
+        if self.is_plain:
+            still = gaussian_rows(moves, arb(epochs), lattice, arb(0))
+            self.density = arb_mat([[rounded(entry).real for entry in row] for row in still])
+            self.large = arb_mat([[LARGE.real] * self.size] * self.size)
         self.closing: list[list[acb]] = []
         if chain.has_closing:
             moves = [[chain.stretch * x - chain.mean_weight * y for y in points] for x in points]
@@ -270,16 +275,16 @@ class Operators:
     def transform(self, rate: acb) -> acb:
         """Sum over the lattice for E[e^(-sW)], where the rate is -s e^(-i theta) / b."""
         total: acb_mat | None = None
-        is_closed, is_plain = self.chain.has_closing, self.chain.excess.is_zero()
+        is_closed, has_real = self.chain.has_closing, self.is_plain and self.size >= SMALL
         for (half, kernel, count), turned in zip(self.groups, self.turned, strict=True):
             own = rate * (-half).exp()
-            if is_closed and (total is None or not is_plain or count > MOST_MOVED):
+            if is_closed and (total is None or not has_real or count > MOST_MOVED):
                 operator = power(self.operator(own, kernel), count)
                 total = operator if total is None else total * operator
                 continue
             if total is None:
                 total = acb_mat(1, self.size, [acb(i == self.size // 2) for i in range(self.size)])
-            if is_plain:
+            if has_real:
                 total = self.moved_by_bins(total, own, turned, count)
                 continue
             operator = self.operator(own, kernel)
@@ -322,7 +327,10 @@ def entries_of(chain: Chain, size: int, alike: int) -> int:
     """Work for one value of the transform, in entries of operators."""
     alone = min(alike, chain.bins)
     left = chain.bins - alone
-    products, entries = alone - 1, (alone + 2) * size**2
+    moved = (
+        left if chain.has_closing and left <= MOST_MOVED and size >= SMALL and chain.excess.is_zero() else 0
+    )
+    products, entries = alone - 1, (alone + 2 + moved) * size**2
     if not chain.excess.is_zero():
         entries *= EXPONENTIAL
     if left:

@@ -122,8 +122,8 @@ def split(
     known, line = [] if known is None else known, line_of(witness)
     near_tilt = number(witness["near_tilt"], "near_tilt", 1e-9, 1e6)
     if not known:
-        known += both_parts(pairs, witness, near_tilt, sums)
-    remainder, with_far, at_outer, beyond = known
+        known.append(both_parts(pairs, witness, near_tilt, sums))  # as one, for threads that check the same
+    remainder, with_far, at_outer, beyond = known[0]
     deltas = line.integral(with_far, at_outer, beyond, epsilons)
     left = [(-near_tilt * epsilon).exp() * remainder for epsilon in epsilons]
     return [delta + arb(0).union(most) for delta, most in zip(deltas, left, strict=True)]
@@ -157,7 +157,7 @@ def both_parts(
     return remainder, [w - n for w, n in zip(whole_run, near_run, strict=True)], at_outer, beyond
 
 
-@lru_cache(maxsize=4)
+@lru_cache(maxsize=2)
 def kept(_text: str, _precision: int, _is_shared: bool) -> list[Any]:
     """Return where the terms of a run and a witness are kept: they serve all claims, in any certificate.
 
