@@ -2,6 +2,7 @@
 
 import ast
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -88,25 +89,32 @@ def name_of(path: Path) -> str:
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts) or "hockeystick"
 
 
-TREES = {name_of(path): ast.parse(path.read_text("utf-8")) for path in sorted(ROOT.rglob("*.py"))}
+MODULES = {name_of(path): path for path in sorted(ROOT.rglob("*.py"))}
 
 
-def executed(tree: ast.AST) -> Iterator[ast.AST]:
+@cache
+def tree(module: str) -> ast.Module:
+    """Syntax of a module, when a test asks for it: each process of tests imports this file."""
+    return ast.parse(MODULES[module].read_text("utf-8"))
+
+
+def executed(module: str) -> Iterator[ast.AST]:
     """All nodes but those that only type checkers read."""
-    for node in ast.iter_child_nodes(tree):
+    waiting: list[ast.AST] = [tree(module)]
+    while waiting:
+        node = waiting.pop()
         if isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING":
-            for other in node.orelse:
-                yield other
-                yield from executed(other)
+            waiting.extend(node.orelse)
         else:
             yield node
-            yield from executed(node)
+            waiting.extend(ast.iter_child_nodes(node))
 
 
+@cache
 def uses(module: str) -> set[Use]:
     """Names of this package that a module imports, inside of functions too."""
     found = set()
-    for node in executed(TREES[module]):
+    for node in executed(module):
         if isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{module} has a relative import"
             pairs = [(node.module or "", alias.name) for alias in node.names]
@@ -119,12 +127,9 @@ def uses(module: str) -> set[Use]:
             if top != "hockeystick":
                 continue
             inner = f"{source}.{name}".strip(".")
-            is_module = inner in TREES or inner == "_core"
+            is_module = inner in MODULES or inner == "_core"
             found.add(Use(inner, None) if is_module else Use(source or "hockeystick", name or None))
     return found
-
-
-USES = {module: uses(module) for module in TREES}
 
 
 def room(module: str) -> str:
@@ -135,33 +140,33 @@ LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
 
 
 def test_every_room_has_a_place_in_the_table() -> None:
-    assert {room(module) for module in TREES} | {"_core"} == set(LEVEL)
+    assert {room(module) for module in MODULES} | {"_core"} == set(LEVEL)
     assert sum(map(len, LAYERS)) == len(LEVEL)
 
 
 def test_the_imports_are_seen() -> None:
-    assert Use("_curves.curve", "PrivacyCurve") in USES["_curves.making"]
-    assert Use("_core", None) in USES["_curves.composed_run"]
-    assert Use("cli._commands", "hockeystick") in USES["cli"]  # inside a function
-    assert USES["hockeystick"] == {Use("_core", "__version__")}  # the others are for type checkers alone
-    assert sum(map(len, USES.values())) > 500
+    assert Use("_curves.curve", "PrivacyCurve") in uses("_curves.making")
+    assert Use("_core", None) in uses("_curves.composed_run")
+    assert Use("cli._commands", "hockeystick") in uses("cli")  # inside a function
+    assert uses("hockeystick") == {Use("_core", "__version__")}  # the others are for type checkers alone
+    assert sum(len(uses(module)) for module in MODULES) > 500
 
 
-@pytest.mark.parametrize("module", sorted(TREES))
-def test_arrows_point_down(module: str) -> None:
-    own = LEVEL[room(module)]
-    up = [use for use in USES[module] if LEVEL[room(use.module)] > own]
-    assert not up, f"{module} uses what is built on it: {up}"
+def test_arrows_point_down() -> None:
+    for module in MODULES:
+        own = LEVEL[room(module)]
+        up = [use for use in uses(module) if LEVEL[room(use.module)] > own]
+        assert not up, f"{module} uses what is built on it: {up}"
 
 
 def is_shared(module: str) -> bool:
     return any(module == known or module.startswith(f"{known}.") for known in SHARED)
 
 
-@pytest.mark.parametrize("module", sorted(module for module in TREES if room(module) in AT_THE_EDGE))
+@pytest.mark.parametrize("module", sorted(module for module in MODULES if room(module) in AT_THE_EDGE))
 def test_packages_at_the_edge_use_public_names(module: str) -> None:
     files = {path.stem for path in ROOT.glob("*.py")} | {"_core"}
-    for use in USES[module]:
+    for use in uses(module):
         if room(use.module) == room(module) or use == Use("_core", "__version__"):
             continue
         assert use.module != "_core" or module in COMPUTED_BY_THE_CORE, f"{module} uses the compiled core"
@@ -181,20 +186,20 @@ def beside_the_interface(module: str) -> set[str]:
     """The names that a module imports and that users do not have."""
     return {
         f"{use.module}.{use.name}"
-        for use in USES[module]
+        for use in uses(module)
         if room(use.module).startswith("_") and room(use.module) not in TOOLS and not is_shared(use.module)
     }
 
 
 @pytest.mark.parametrize("package", PERIPHERAL)
 def test_peripheral_packages_use_the_interface(package: str) -> None:
-    used = {name for module in TREES if room(module) == package for name in beside_the_interface(module)}
+    used = {name for module in MODULES if room(module) == package for name in beside_the_interface(module)}
     assert used == BESIDE_THE_INTERFACE.get(package, set())
 
 
 def public_names(package: str) -> set[str]:
     """The names in ``__all__``, without an import of the package."""
-    for node in TREES[package].body:
+    for node in tree(package).body:
         if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__":
             return set(ast.literal_eval(node.value))
     raise AssertionError(f"{package} has no __all__")
@@ -203,13 +208,13 @@ def public_names(package: str) -> set[str]:
 def test_modules_that_are_not_interface_have_an_underscore() -> None:
     interface = {"__main__", "cli", "datasets", "errors", "hockeystick", "reporting", "tradeoff"}
     interface |= public_names("hockeystick") | {f"compat.{name}" for name in public_names("compat")}
-    private = {module for module in TREES if any(part.startswith("_") for part in module.split("."))}
-    assert set(TREES) - private <= interface
+    private = {module for module in MODULES if any(part.startswith("_") for part in module.split("."))}
+    assert set(MODULES) - private <= interface
 
 
-@pytest.mark.parametrize("module", sorted(module for module in TREES if room(module) in OUR_OBJECTS))
+@pytest.mark.parametrize("module", sorted(module for module in MODULES if room(module) in OUR_OBJECTS))
 def test_packages_at_the_edge_use_no_private_attributes(module: str) -> None:
-    for node in ast.walk(TREES[module]):
+    for node in ast.walk(tree(module)):
         if isinstance(node, ast.Attribute) and node.attr.startswith("_") and not node.attr.endswith("__"):
             owner = ast.unparse(node.value)
             assert owner in ("self", "cls") or (module, node.attr) in PRIVATE, f"{owner}.{node.attr}"
@@ -239,5 +244,5 @@ def test_circles_are_found() -> None:
 
 
 def test_no_modules_use_each_other() -> None:
-    arrows = {module: {use.module for use in found} for module, found in USES.items()}
+    arrows = {module: {use.module for use in uses(module)} for module in MODULES}
     assert not circles(arrows)

@@ -1,6 +1,7 @@
 """The workflows on GitHub, as far as they can be checked without it: what they name is there."""
 
 import re
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ RUNNERS = {"ubuntu-24.04", "ubuntu-24.04-arm", "macos-15", "macos-15-intel", "wi
 TARGETS = set(re.findall(r"^([a-z][a-z-]*):", (TOP / "Makefile").read_text("utf-8"), re.MULTILINE))
 
 
+@cache
 def workflow(path):
     found = yaml.safe_load(path.read_text("utf-8"))
     # YAML 1.1 reads the key "on" as True.
