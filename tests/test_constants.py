@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from benches.constants import page
-from benches.constants.measure import Asked, do_meet, effect, width
+from benches.constants.measure import MOST_SECONDS, Asked, chosen, do_meet, effect, width
+from benches.constants.questions import Question
 from benches.constants.source import closed, constants, homes_of, masked, rewritten
 
 SOURCES = Path(__file__).parents[1] / "src"
@@ -87,6 +88,25 @@ def test_widths_and_meetings():
     assert width((1.0, float("inf"))) == 1.0
     assert do_meet((1.0, 2.0), (2.0, 3.0))
     assert not do_meet((1.0, 2.0), (2.1, 3.0))
+
+
+def test_questions_are_chosen_of_many_kinds_and_within_the_time():
+    questions = [Question(kind, list) for kind in "aaaabbc"]
+    short = chosen(range(7), questions, dict.fromkeys(range(7), 0.0))
+    assert sorted(questions[number].kind for number in short) == ["a", "a", "b", "b", "c"]
+    assert len(chosen(range(7), questions, dict.fromkeys(range(7), 2.0 * MOST_SECONDS))) == 1
+    assert chosen([], questions, {}) == []
+
+
+def test_effects_are_put_into_words():
+    nothing = effect([(Asked([(1.0, 1.1)], 1e-2),) * 2], 3)
+    assert page._worded(None) == "fixed"
+    assert page._worded(nothing) == "nothing"
+    assert page._worded(nothing._replace(questions=0)) == "not read"
+    worse = nothing._replace(time=2.0, slowest=4.0, width=20.0, widest=3e-5, moved=2e-5)
+    assert page._worded(worse) == "width ×20, to 3e-05; numbers move by 2e-05; time ×2.00, up to ×4"
+    wrong = nothing._replace(apart=1, moved=0.5, errors=["crash"])
+    assert page._worded(wrong) == "error: crash; contradiction in 1 of 1"
 
 
 def test_the_page_has_every_constant_of_the_core():

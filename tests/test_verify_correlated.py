@@ -128,7 +128,10 @@ def sums_of_one(spacing, reach, turn, sigma=1e6):
 
 @pytest.mark.parametrize("epochs", [1, 3])
 def test_small_lattices_are_multiplied_by_complex_matrices(monkeypatch, epochs):
-    """What surrounds products with a real matrix takes longer there than the products, and is not charged."""
+    """On a small lattice a product with the real matrix takes less than scaling before and after it.
+
+    The limit on work counts products alone, so that small lattices are multiplied by complex matrices.
+    """
     chain, lattice, rate = (
         chain_of(4, epochs, 2.0, 0.5, 0.5),
         lattice_of(0.5, 12, 1.0, 0.5),

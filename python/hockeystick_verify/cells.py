@@ -38,10 +38,12 @@ def rough_loss(part: Part) -> Loss:
     scale, gaussian = float(part.scale), part.noise == "gaussian"
 
     def log_density(law: dict[Fraction, arb]) -> Loss:
+        """Return the logarithm of the density of a mixture, and its slope, as a function of the output."""
         each = [(float(w.log()), float(s)) for s, w in law.items()]
         lines = [(log, s / scale**2, s / 2) for log, s in each]
 
         def of_gaussian(x: float) -> tuple[float, float]:
+            """Log density and slope of shifted Gaussians, over the one that is not shifted."""
             logs = [log + slope * (x - middle) for log, slope, middle in lines]
             top = max(logs)
             sizes = [math.exp(log - top) for log in logs]
@@ -50,6 +52,7 @@ def rough_loss(part: Part) -> Loss:
             return top + math.log(total), tilted / total
 
         def of_laplace(x: float) -> tuple[float, float]:
+            """Log density and slope of shifted Laplace laws, up to a constant."""
             logs = [log - abs(x - s) / scale for log, s in each]
             top = max(logs)
             sizes = [math.exp(log - top) for log in logs]
@@ -65,6 +68,7 @@ def rough_loss(part: Part) -> Loss:
     of_p, of_q = log_density(part.p), log_density(part.q)
 
     def loss(x: float) -> tuple[float, float]:
+        """Log of the density of P over that of Q, and its slope."""
         (above, rise), (below, fall) = of_p(x), of_q(x)
         return above - below, rise - fall
 

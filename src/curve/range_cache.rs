@@ -134,9 +134,10 @@ fn from_scratch(loss: &mut ComposedLoss, epsilon: f64, accuracy: PointAccuracy, 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::curve::pair_curve::PairCurve;
     use crate::loss::StepLoss;
     use crate::loss::pairs::StepOutcome;
-    use crate::step::{Direction, GroupLaw};
+    use crate::step::{Adjacency, Direction, Group, GroupLaw, Mechanism, Sampling, Step};
 
     const ACCURACY: PointAccuracy = PointAccuracy {
         relative: 1e-6,
@@ -200,6 +201,17 @@ mod tests {
             }
         }
         assert!(dominated > 10, "{dominated}");
+        // The curve of both asks for the larger one alone.
+        let step = Step {
+            mechanism: Mechanism::Gaussian { noise_multiplier: 2.0 },
+            sampling: Sampling::Poisson { sample_rate: 0.05 },
+            group: Group::of(1),
+        };
+        let mut both = PairCurve::new(&[(step, 10)], Adjacency::AddRemove).unwrap();
+        let (found, work) = both.delta_and_work(0.5102, ACCURACY).unwrap();
+        let alone = removed.delta(0.5102, 1e-6);
+        assert!(found.log_lower <= alone.log_upper && alone.log_lower <= found.log_upper);
+        assert!(work < 2_000_000, "{work}");
     }
 
     /// An answer from a range takes no more work than the range did, and the same question no work at all.

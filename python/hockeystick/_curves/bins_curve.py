@@ -330,7 +330,8 @@ class BinsCurve(CurveAnswers):
                 f"certificates cover noise of 0.001 or more and at least one step: {self!r}"
             )
         run = described_chain(self._mechanism, noise, self._sampling, self._steps, self._adjacency)
-        # What makes certificates takes a fifth of a start, and most scripts ask for none.
+        # Importing the modules that make certificates takes a fifth of the time of importing the
+        # package. Most programs make no certificate, so that is done when the first one is made.
         from hockeystick._curves.certifying import certificate_of_bins
 
         with shared_work(progress, processes):

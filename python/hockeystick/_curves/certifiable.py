@@ -80,7 +80,8 @@ class Certifiable:
         given = [each for each in (epsilon, delta, order, alpha) if each is not None]
         if len(given) != 1:
             raise TypeError("give exactly one of delta, epsilon, order and alpha")
-        # What makes certificates takes a fifth of a start, and most scripts ask for none.
+        # Importing the modules that make certificates takes a fifth of the time of importing the
+        # package. Most programs make no certificate, so that is done when the first one is made.
         from hockeystick._curves.certifying import certificate_of_curve
 
         with shared_work(progress, processes):
