@@ -43,6 +43,8 @@ pub(super) const MARGIN_AT_ZERO: f64 = 0.35;
 const STEPS_BELOW: usize = 2;
 /// Evaluations at most while the root is approached, and on the way out of an enclosure.
 const ROUNDS: usize = 80;
+/// Distance of log δ from the one that is given beyond which a slope is measured before it is said to be next to it.
+const FAR_OFF: f64 = 1.0;
 /// The root is close enough within this part of the tolerance,
 const CLOSE: f64 = 0.05;
 /// or of the change of ε that an enclosure is wide, for enclosures below [`WIDEST_ROUGH`].
@@ -254,7 +256,12 @@ impl<C: FnMut(f64, &Accuracy) -> Enclosure> Search<'_, C> {
             epsilon = epsilon.max(0.0);
         }
         let largest = self.query.largest_loss;
-        Ok(Some(if epsilon >= largest { 0.5 * largest } else { epsilon }))
+        if epsilon < largest {
+            return Ok(Some(epsilon));
+        }
+        // Next to the largest loss δ falls in proportion to the distance from it, so that the slope of its logarithm is one over that.
+        let below = largest - 1.0 / self.slope;
+        Ok(Some(below.max(0.5 * largest).min(largest * (1.0 - ROUNDING))))
     }
 
     /// True if δ is known to be small enough at 0, by enclosures of these widths.
@@ -322,7 +329,9 @@ impl<C: FnMut(f64, &Accuracy) -> Enclosure> Search<'_, C> {
             }
             last = Some((epsilon, excess));
             let close = self.close(epsilon, found);
-            if (excess / self.slope).abs() <= close || high - low <= close {
+            // Far from the root the slope where the search starts says little.
+            let is_slope_known = excess.abs() < FAR_OFF || epsilon != start;
+            if (is_slope_known && (excess / self.slope).abs() <= close) || high - low <= close {
                 break;
             }
             let newton = epsilon + excess / self.slope;

@@ -210,3 +210,53 @@ fn an_epsilon_of_zero_has_a_margin_where_a_coarse_answer_suffices() {
     // Those who want none get none.
     assert!(!at(1.0, 0.0));
 }
+
+/// log δ = log(m(1 − e^{ε − L})), the curve next to a largest loss L of probability m.
+fn next_to_largest(epsilon: f64, largest: f64, mass: f64) -> Enclosure {
+    let log = mass.ln() + (-(epsilon - largest).exp_m1()).max(0.0).ln();
+    Enclosure::of_logs(log - 1e-9, log + 1e-9)
+}
+
+/// A search that is to start beyond the largest loss starts below it by one over the slope. From half of it, with a slope for next to it, the search
+/// took the first ε for the root: four steps of Laplace noise had an ε between 4.7 and 9.5.
+#[test]
+fn a_search_next_to_the_largest_loss_finds_both_ends() {
+    let (largest, mass) = (9.5, 0.06f64);
+    for distance in [1e-3, 1e-6, 1e-9, 1e-12] {
+        let log_delta = mass.ln() + f64::ln(distance);
+        let wanted = Query {
+            largest_loss: largest,
+            ..query(log_delta, (10.0, 1.0 / distance))
+        };
+        let mut asked = Vec::new();
+        let curve = |epsilon: f64, _: &Accuracy| {
+            asked.push(epsilon);
+            next_to_largest(epsilon, largest, mass)
+        };
+        let Interval { lower, upper } = epsilon(curve, &wanted).unwrap().interval;
+        let exact = largest + f64::ln_1p(-distance);
+        assert!(
+            lower <= exact && exact <= upper && upper - lower < 1e-5,
+            "{lower} {upper} {exact}"
+        );
+        assert!(
+            (largest - asked[0] - distance).abs() < 1e-3 * distance + 1e-14,
+            "{asked:?}"
+        );
+        assert!(asked.len() < 12, "{asked:?}");
+    }
+}
+
+/// A slope that is far too large does not end the search where it starts.
+#[test]
+fn a_steep_slope_at_the_start_is_measured_before_it_is_believed() {
+    let log_delta = -12.0;
+    let curve =
+        |epsilon: f64, _: &Accuracy| Enclosure::of_logs(log_curve(epsilon) - 1e-9, log_curve(epsilon) + 1e-9);
+    let found = epsilon(curve, &query(log_delta, (0.5, 1e12))).unwrap().interval;
+    let exact = root(log_delta);
+    assert!(
+        found.lower <= exact && exact <= found.upper && found.width() < 1e-5,
+        "{found:?}"
+    );
+}
