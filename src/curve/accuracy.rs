@@ -44,6 +44,16 @@ impl Accuracy {
         }
     }
 
+    /// The same where no width below `least` can be attained.
+    pub(crate) fn no_finer_than(self, least: f64) -> Self {
+        Self {
+            width: self.width.max(least),
+            cell_width: self.cell_width.max(least),
+            sufficient_width: self.sufficient_width.max(least),
+            ..self
+        }
+    }
+
     /// True if `found` is an answer: narrow enough, or far enough from the threshold.
     ///
     /// A contradiction ends the search as well, as no further enclosure can repair it.
@@ -129,6 +139,18 @@ mod tests {
         };
         assert!(side(-9.5).is_met(wide) && side(-10.0).is_met(wide) && side(-20.1).is_met(wide));
         assert!(!side(-15.0).is_met(wide) && !side(-20.0).is_met(wide));
+    }
+
+    #[test]
+    fn no_width_below_the_attainable_one_is_asked_for() {
+        let accuracy = Accuracy::compared_with(-9.0, 1e-6).no_finer_than(1e-3);
+        assert_eq!(
+            (accuracy.width, accuracy.cell_width, accuracy.sufficient_width),
+            (1e-3, 1e-3, 1e-3)
+        );
+        assert_eq!(accuracy.threshold, Some(-9.0));
+        let coarse = Accuracy::of_width(0.1).no_finer_than(1e-3);
+        assert_eq!((coarse.width, coarse.sufficient_width), (0.1, 0.1));
     }
 
     #[test]

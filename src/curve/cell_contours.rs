@@ -4,7 +4,8 @@
 //! search. A contour that is chosen for the cell of an ε, and not for the ε itself, serves all of them: what was computed once is kept, as it
 //! would be computed again with the same bits.
 
-use crate::inversion::contour::{Contour, Limits};
+use crate::inversion::cluster_runs;
+use crate::inversion::contour::Limits;
 use crate::inversion::contour_sum::ContourSum;
 use crate::inversion::segment::Segment;
 use crate::inversion::split::Suitability;
@@ -86,9 +87,10 @@ impl CellContours {
             CellInversion::LeftToSplit
         } else {
             let tilt = Tilt::over(segments, cell, log_tolerance);
-            let contour = tilt.and_then(|tilt| Contour::new(segments, &tilt, limits(suitability)));
+            let contour =
+                tilt.and_then(|tilt| cluster_runs::contours(segments, &tilt, log_tolerance, limits(suitability)));
             contour.map_or(CellInversion::TooLong, |contour| {
-                CellInversion::Contour(Arc::new(ContourSum::from(contour)))
+                CellInversion::Contour(Arc::new(contour))
             })
         };
         let points = match &inversion {

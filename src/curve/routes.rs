@@ -6,9 +6,10 @@
 //! | law of a sum on a lattice (`loss::allocation::on_lattice`) | a part of an epoch of dealt batches: before other routes where it takes few places, and after them |
 //! | sum over counts (`coin_count`) | equal steps with two outcomes: randomised response |
 //! | inversion (`contour`) | where the characteristic function is seen to decay: most runs; cost independent of T |
+//! | inversion beside the runs whose steps have atoms (`inversion::cluster_runs`) | few steps of Laplace noise: part of the former, where it takes fewer points |
 //! | inversion of the runs with a large loss in some step (`split`) | few steps, small sample rates |
 //! | the run without noise (`composed_loss`) | noise so little that outputs reveal who was in the batch |
-//! | grid (`grid`) | losses that are nearly lattices, a few steps of Laplace noise |
+//! | grid (`grid`) | losses that are nearly lattices, hard cases of few steps |
 //! | Chernoff's bound | what is left: an upper bound only |
 //!
 //! Every route gives a certified interval. Where one is wider than the accuracy that is asked for, the next is tried too, and the
@@ -52,6 +53,9 @@ const ROUGH_ALONE: f64 = 1e-3;
 /// Width of log δ from which on little is known: then coarse inversions are tried. With 0.5, 1,532 batches with σ 1.77 had a δ 14 % wide that a
 /// contour for 1e-4 knows to 2e-5.
 const UNKNOWN: f64 = 1e-2;
+/// Next to the largest loss δ falls in proportion to the distance from it: no route knows it better than rounding of the losses, this many times in all.
+/// Where a width was asked for that is not attained, all routes were tried, for seconds.
+const ROUNDINGS_NEXT_TO_LARGEST: f64 = 64.0;
 /// Below this log δ has no `f64`, so that an upper bound suffices.
 const UNDERFLOW: f64 = -800.0;
 /// log of the factor by which truncated mass must be below the width that is asked for, so that it is not the reason for the width.
@@ -88,10 +92,15 @@ pub(super) fn delta(sum: &mut LossSum, epsilon: f64, accuracy: &Accuracy) -> Enc
     if let Some(found) = sum.closed_form(epsilon) {
         return found.meet(ceiling);
     }
-    if distance.is_finite() && distance <= sum.rounding_of(largest) {
+    if !distance.is_finite() {
+        return below_largest_loss(sum, epsilon, accuracy, ceiling);
+    }
+    let rounding = sum.rounding_of(largest);
+    if distance <= rounding {
         return ceiling; // ε may be the largest loss
     }
-    below_largest_loss(sum, epsilon, accuracy, ceiling)
+    let attainable = accuracy.no_finer_than(ROUNDINGS_NEXT_TO_LARGEST * rounding / distance);
+    below_largest_loss(sum, epsilon, &attainable, ceiling)
 }
 
 /// δ at an ε below the largest loss, where it is at most that of `ceiling`.

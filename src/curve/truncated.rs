@@ -17,13 +17,12 @@ use crate::curve::singular_mass::rounded;
 use crate::curve::starting_point;
 use crate::grid::composition::{Grid, Plan};
 use crate::interval::Enclosure;
-use crate::inversion::contour::{Contour, Limits};
-use crate::inversion::contour_sum::ContourSum;
+use crate::inversion::contour::Limits;
 use crate::inversion::segment::{Segment, Total, kinds};
 use crate::inversion::split::Suitability;
 use crate::inversion::tilt::Tilt;
 use crate::inversion::tilt_lattice::Cell;
-use crate::inversion::{saddle, split};
+use crate::inversion::{cluster_runs, saddle, split};
 use crate::special::log_space::LogSum;
 use std::sync::Arc;
 
@@ -363,8 +362,7 @@ impl Truncated {
                     &mut self.work,
                 ),
                 _ => Tilt::near(segments, c, epsilon, (log_tolerance, expected))
-                    .and_then(|tilt| Contour::new(segments, &tilt, limits))
-                    .map(ContourSum::from),
+                    .and_then(|tilt| cluster_runs::contours(segments, &tilt, log_tolerance, limits)),
             };
             let Some(contour) = contour.map(Arc::new) else {
                 self.failures[form as usize].push(c);

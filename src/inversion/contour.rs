@@ -34,7 +34,7 @@ use std::f64::consts::PI;
 
 /// Points of a contour at most: 5 MB, and the sum over them takes 10 ms for each ε. Routes that need more are left to the
 /// grid.
-const MAX_POINTS: f64 = 2e5;
+pub(super) const MAX_POINTS: f64 = 2e5;
 
 /// Levels beyond which no contour is tried: errors of e^−40 of e^{A(c) − cε} are lost in those of rounding, and nodes for them take all the
 /// work that a search may take.
@@ -80,7 +80,7 @@ const FEW_POINTS_ALLOWANCE: f64 = 4.0;
 pub(super) const COST_OF_POINT: usize = 150;
 
 /// Points of a contour at most where there are that many nodes in x.
-fn max_points(most_products: f64, nodes: usize) -> f64 {
+pub(super) fn max_points(most_products: f64, nodes: usize) -> f64 {
     let points = most_products / (nodes + COST_OF_POINT) as f64;
     points.max(FEW_POINTS.min(FEW_POINTS_ALLOWANCE * points))
 }
@@ -290,13 +290,17 @@ impl Contour {
 impl ContourPoint {
     /// The difference of two points, with its error.
     pub(crate) fn minus(self, other: Self) -> Self {
-        let Approx { value, error } = self.cartesian() - other.cartesian();
+        Self::of(self.cartesian() - other.cartesian())
+    }
+
+    /// The point that a complex number is.
+    pub(super) fn of(Approx { value, error }: Approx<Complex64>) -> Self {
         let (modulus, phase) = value.to_polar();
         Self { modulus, phase, error }
     }
 
     /// The point as a complex number; its error includes the rounding of the sine and the cosine of the phase.
-    fn cartesian(self) -> Approx<Complex64> {
+    pub(super) fn cartesian(self) -> Approx<Complex64> {
         let rounding = self.modulus * f64::EPSILON * (4.0 + self.phase.abs());
         Approx::new(Complex64::from_polar(self.modulus, self.phase), self.error + rounding)
     }

@@ -2,6 +2,7 @@
 
 use crate::interval::Enclosure;
 use crate::inversion::chernoff::MomentBound;
+use crate::inversion::cluster_runs::ClusterRuns;
 use crate::inversion::contour::Contour;
 use crate::special::log_space::LogSum;
 
@@ -11,18 +12,28 @@ pub(crate) struct ContourSum {
     contours: Vec<Contour>,
     /// Moments of sets of runs that no contour counts.
     neglected: Vec<MomentBound>,
+    /// Runs in closed form.
+    closed_form: Option<ClusterRuns>,
 }
 
 impl From<Contour> for ContourSum {
     fn from(contour: Contour) -> Self {
         Self {
             contours: vec![contour],
-            neglected: Vec::new(),
+            ..Self::default()
         }
     }
 }
 
 impl ContourSum {
+    /// With the runs that no contour counts because their δ has a closed form.
+    pub(crate) fn with_closed_form(self, runs: ClusterRuns) -> Self {
+        Self {
+            closed_form: Some(runs),
+            ..self
+        }
+    }
+
     /// Adds the runs that a contour counts.
     pub(crate) fn add(&mut self, contour: Contour) {
         self.contours.push(contour);
@@ -53,7 +64,7 @@ impl ContourSum {
 
     /// δ(ε), certified.
     pub(crate) fn delta(&self, epsilon: f64) -> Enclosure {
-        if let ([one], []) = (self.contours.as_slice(), self.neglected.as_slice()) {
+        if let ([one], [], None) = (self.contours.as_slice(), self.neglected.as_slice(), &self.closed_form) {
             return one.delta(epsilon);
         }
         let (mut lower, mut upper) = (LogSum::default(), LogSum::default());
@@ -66,7 +77,12 @@ impl ContourSum {
             let rounding = 4.0 * f64::EPSILON * (moment.log_moment.abs() + (moment.c * epsilon).abs());
             upper.add(moment.log_above(epsilon) + rounding);
         }
-        let terms = self.contours.len() + self.neglected.len();
+        if let Some(runs) = &self.closed_form {
+            let found = runs.log_delta(epsilon, upper.ln());
+            lower.add(found.0);
+            upper.add(found.1);
+        }
+        let terms = self.contours.len() + self.neglected.len() + 1;
         Enclosure::of_logs(lower.ln() - rounding(lower, terms), upper.ln() + rounding(upper, terms))
     }
 }
@@ -81,6 +97,9 @@ fn rounding(sum: LogSum, terms: usize) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::inversion::segment::Segment;
+    use crate::loss::StepLoss;
+    use crate::step::{Direction, GroupLaw};
 
     /// Two equal terms e^a add up to e^{a + log 2}: a sum of a and log 2 is rounded to the last bit of a, and their difference from a is exact.
     #[test]
@@ -98,6 +117,24 @@ mod tests {
         // Far more than the four units for each term.
         assert!(worst > 12.0 * f64::EPSILON, "{worst}");
         assert!(rounding(LogSum::default(), 2).is_finite());
+    }
+
+    /// The closed form of some runs is added to both ends.
+    #[test]
+    fn runs_in_closed_form_are_added() {
+        let law = GroupLaw::binomial(1, 0.2).unwrap();
+        let loss = StepLoss::laplace(&law, 1.0, Direction::Remove).unwrap();
+        let segments = [Segment { loss, steps: 3.0 }];
+        let runs = || ClusterRuns::new(&segments, 0.0).unwrap();
+        let alone = runs().log_delta(0.3, f64::NEG_INFINITY);
+        let mut sum = ContourSum::default().with_closed_form(runs());
+        let found = sum.delta(0.3);
+        assert!((found.log_lower - alone.0).abs() < 1e-12 && (found.log_upper - alone.1).abs() < 1e-12);
+        sum.neglect(0.0, 0.25f64.ln());
+        let found = sum.delta(0.3);
+        assert!((found.log_lower - alone.0).abs() < 1e-12);
+        assert!((found.upper() - 0.25 - alone.1.exp()).abs() < 1e-12);
+        assert!(!sum.is_below_zero());
     }
 
     /// Runs of probability p whose loss is far above ε have a δ of p in full; those at S have p(1 − e^{ε − S}) ≤ p·e^{c(S − ε)}.

@@ -1,6 +1,7 @@
 //! δ of a sum of losses by inversion of its characteristic function off the real line.
 
 pub(crate) mod chernoff;
+pub(crate) mod cluster_runs;
 pub(crate) mod contour;
 pub(crate) mod contour_sum;
 #[cfg(test)]

@@ -25,6 +25,19 @@ impl FixedRule {
         self.losses.len() * LANES
     }
 
+    /// The rule of some nodes: losses, and logs of P's masses.
+    pub(crate) fn of_nodes(nodes: &[(f64, f64)]) -> Self {
+        let mut rule = Self::default();
+        for lanes in nodes.chunks(LANES) {
+            // Lanes beyond the last node have no mass.
+            let node = |lane: usize| lanes.get(lane).copied().unwrap_or((0.0, f64::NEG_INFINITY));
+            rule.losses.push(std::array::from_fn(|lane| node(lane).0));
+            rule.log_masses.push(std::array::from_fn(|lane| node(lane).1));
+            rule.masses.push(std::array::from_fn(|lane| node(lane).1.exp()));
+        }
+        rule
+    }
+
     /// Adds the nodes of a panel.
     pub(crate) fn add(&mut self, PanelPoints { points, masses }: &PanelPoints) {
         for first in (0..NODES).step_by(LANES) {

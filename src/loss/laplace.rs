@@ -7,10 +7,12 @@
 //! replaced in a Poisson sample, whose pair is its own mirror image.
 
 use crate::approx::Approx;
+use crate::loss::laplace_estimate::LaplaceRule;
 use crate::loss::laplace_sums::{Knot, knots, over_first};
 use crate::loss::loss_curve::Atom;
 use crate::loss::max_loss::MaxLoss;
 use crate::step::{Direction, GroupLaw};
+use std::sync::{Arc, OnceLock};
 
 /// The outputs from a whole number on, of one of the two pairs.
 #[derive(Debug, Clone, Copy)]
@@ -38,6 +40,8 @@ pub(crate) struct LaplaceLoss {
     pub(crate) max_loss: MaxLoss,
     /// Densities that moments took so far.
     pub(crate) work: u64,
+    /// Nodes by which moments are estimated, shared by all copies, once they were asked for.
+    pub(crate) fixed_rule: Arc<OnceLock<LaplaceRule>>,
 }
 
 impl LaplaceLoss {
@@ -128,6 +132,7 @@ impl LaplaceLoss {
             mirrored: None,
             max_loss: MaxLoss::NOTHING,
             work: 0,
+            fixed_rule: Arc::default(),
         }
     }
 

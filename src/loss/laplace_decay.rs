@@ -1,11 +1,16 @@
 //! The characteristic function of a tilted Laplace loss, and how it decays.
 
 use crate::approx::Approx;
-use crate::loss::characteristic_function::smooth_changes;
-use crate::loss::laplace::LaplaceLoss;
+use crate::loss::characteristic_function::{cost_of_frequency, smooth_changes};
+use crate::loss::clusters::{BesideClusters, decay_of};
+use crate::loss::laplace::{Branch, LaplaceLoss};
 use crate::loss::nodes::Nodes;
 use crate::loss::privacy_loss::{TiltedLoss, TiltedMoments};
+use crate::step::Direction;
 use realfft::num_complex::Complex64;
+
+/// Largest error of a rule with which a transform is of any use.
+const MOST_ERROR: f64 = 1e-3;
 
 /// A Laplace loss tilted by e^{cℓ}.
 #[derive(Debug)]
@@ -13,14 +18,21 @@ pub(crate) struct TiltedLaplace<'a> {
     loss: &'a mut LaplaceLoss,
     nodes: Nodes,
     decay: LaplaceDecay,
+    /// log of the errors of the characteristic function that do not matter.
+    log_tolerance: f64,
 }
 
 impl<'a> TiltedLaplace<'a> {
-    /// The loss tilted by e^{cℓ}.
-    pub(crate) fn new(loss: &'a mut LaplaceLoss, c: f64) -> Self {
+    /// The loss tilted by e^{cℓ}, where errors of e^`log_tolerance` of its moment do not matter.
+    pub(crate) fn new(loss: &'a mut LaplaceLoss, c: f64, log_tolerance: f64) -> Self {
         let nodes = loss.nodes(c, 0.0);
         let decay = loss.decay(&nodes);
-        Self { loss, nodes, decay }
+        Self {
+            loss,
+            nodes,
+            decay,
+            log_tolerance,
+        }
     }
 }
 
@@ -30,7 +42,7 @@ impl TiltedLoss for TiltedLaplace<'_> {
     }
 
     fn size(&self) -> usize {
-        self.nodes.losses.len()
+        cost_of_frequency(&self.nodes)
     }
 
     fn certify(&mut self, reach: f64) {
@@ -45,8 +57,42 @@ impl TiltedLoss for TiltedLaplace<'_> {
         self.decay.log_at(y)
     }
 
+    fn beside_clusters(&self, width: f64) -> Option<BesideClusters> {
+        Some(self.loss.beside_clusters(width, &self.nodes, &self.decay))
+    }
+
+    /// By nodes of their own, whose moment may differ from that of the nodes at y = 0 by what quadrature leaves out and by rounding.
+    fn transforms_by_clusters(
+        &mut self,
+        width: f64,
+        spacing: f64,
+        last: usize,
+    ) -> Option<Vec<[Approx<Complex64>; 2]>> {
+        let nodes = self
+            .loss
+            .nodes_of_transform(self.nodes.c, last as f64 * spacing, self.log_tolerance);
+        if nodes.error.is_nan() || nodes.error > MOST_ERROR {
+            return None;
+        }
+        let of_moment = 2.0 * nodes.error
+            + nodes.weight_rounding.0
+            + nodes.c.abs() * nodes.loss_rounding
+            + self.nodes.log_moment.error;
+        let [first, second] = self.loss.nodes_by_clusters(width, &nodes).map(|part| {
+            let mass: f64 = part.weights.iter().sum();
+            // A sum of so many positive weights, and what quadrature and rounding may have left out of it.
+            let rounding = part.weight_rounding.0 + part.error + f64::EPSILON * part.weights.len() as f64 * mass;
+            let changes = smooth_changes(&part, spacing, last, self.log_tolerance.exp());
+            changes.into_iter().map(move |change| {
+                let (value, error) = (mass + change.value, change.error + rounding);
+                Approx::new(value, error + of_moment * (value.norm() + error))
+            })
+        });
+        Some(first.zip(second).map(|(first, second)| [first, second]).collect())
+    }
+
     fn changes(&self, spacing: f64, last: usize) -> Vec<Approx<Complex64>> {
-        smooth_changes(&self.nodes, spacing, last, 0.0)
+        smooth_changes(&self.nodes, spacing, last, self.log_tolerance.exp())
     }
 }
 
@@ -57,36 +103,46 @@ pub(crate) struct LaplaceDecay {
     atoms: f64,
     /// Tilted mass of each stretch, and a bound on the total variation of the density of its losses, jumps included.
     stretches: Vec<(f64, f64)>,
+    /// A bound on the total variation of the density of all losses together.
+    variation: f64,
 }
 
 impl LaplaceDecay {
     /// log of the bound at y.
     pub(crate) fn log_at(&self, y: f64) -> f64 {
-        let of = |&(mass, variation): &(f64, f64)| mass.min(variation / y);
-        let smooth: f64 = self.stretches.iter().map(of).sum();
         // Where the moment is not known, neither are the tilted masses, and 1 is a bound.
+        let smooth = decay_of((&self.stretches, self.variation), y);
         ((self.atoms + smooth) * (1.0 + 1e-12)).ln().min(0.0)
     }
+}
+
+/// A stretch of outputs of a branch, from `first` to `last` in units of which there are [`LaplaceLoss::stretches`] in a piece.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Range {
+    pub(crate) branch: Branch,
+    /// Place of the branch.
+    pub(crate) index: usize,
+    pub(crate) first: usize,
+    pub(crate) last: usize,
 }
 
 impl LaplaceLoss {
     /// See [`LaplaceDecay`]; `nodes` are those at Re z = c.
     ///
-    /// With f the density of the loss at x and ℓ' = (2/b)Be^{2x/b}/r, log f = (2 + c) log r − 3x/b + const. for "remove"
-    /// and (1 − c) log r − 3x/b + const. for "add". log r is convex on a piece and grows, so that f is quasi-convex there,
+    /// With f the density of the loss at x and ℓ' = (2/b)Be^{2x/b}/r, log f = p log r − 3x/b + const. with p = 2 + c for "remove"
+    /// and 1 − c for "add". log r is convex on a piece and grows, so that f is quasi-convex there,
     /// or falls: its variation on a part of a piece, the jumps at both ends included, is at most twice the sum of its values
     /// at the ends. An integral of f·e^{iyℓ} is at most its variation over y.
     pub(crate) fn decay(&self, nodes: &Nodes) -> LaplaceDecay {
-        let Approx { value, error } = nodes.log_moment;
-        let room = self.log_factor().error + error + nodes.c.abs() * self.atom_error();
-        let tilted = |loss: f64, log_mass: f64| {
-            let rounding = 4.0 * f64::EPSILON * (log_mass.abs() + (nodes.c * loss).abs() + value.abs());
-            (log_mass + nodes.c * loss - value + room + rounding).exp()
-        };
-        let atoms = self.atoms().iter().map(|atom| tilted(atom.loss, atom.log_mass)).sum();
+        let atoms = self.atoms().iter();
+        let atoms = atoms
+            .map(|atom| self.tilted_mass(nodes, atom.loss, atom.log_mass))
+            .sum();
         let each = self.stretches();
         let whole = self.pieces() * each;
-        let mut stretches = vec![(nodes.error, 0.0); self.branches().len() * whole];
+        // Weights may be off by their rounding, and by that of losses times the tilt.
+        let rounding = nodes.weight_rounding.0 + nodes.c.abs() * nodes.loss_rounding;
+        let mut stretches = vec![(nodes.error + rounding, 0.0); self.branches().len() * whole];
         // The first nodes are the atoms; no panel belongs to two stretches.
         let smooth = nodes.weights.iter().zip(&nodes.outputs).skip(self.atoms().len());
         for (weight, &(index, x)) in smooth {
@@ -95,24 +151,101 @@ impl LaplaceLoss {
             }
         }
         for (index, branch, piece) in self.all_pieces() {
-            let (direction, sign) = (branch.direction, branch.direction.sign());
             for i in piece * each..(piece + 1) * each {
                 for end in [i, i + 1] {
-                    let x = end as f64 / each as f64;
-                    let (log_ratio, slope) = self.log_ratio(piece, x);
-                    let log_mass = self.log_density(direction, x, log_ratio);
-                    stretches[index * whole + i].1 += 2.0 * tilted(sign * log_ratio, log_mass) / slope;
+                    let (density, _) =
+                        self.density_of_loss(nodes, branch.direction, piece, end as f64 / each as f64);
+                    stretches[index * whole + i].1 += 2.0 * density;
                 }
             }
         }
-        LaplaceDecay { atoms, stretches }
+        let all = |(index, &branch): (usize, &Branch)| Range {
+            branch,
+            index,
+            first: branch.first * each,
+            last: whole,
+        };
+        let all: Vec<Range> = self.branches().iter().enumerate().map(all).collect();
+        LaplaceDecay {
+            atoms,
+            stretches,
+            variation: self.variation(nodes, &all),
+        }
+    }
+
+    /// e^{cℓ} times the mass of an output, over the moment of the nodes, rounded up.
+    fn tilted_mass(&self, nodes: &Nodes, loss: f64, log_mass: f64) -> f64 {
+        let Approx { value, error } = nodes.log_moment;
+        let room = self.log_factor().error + error + nodes.c.abs() * self.atom_error();
+        let rounding = 4.0 * f64::EPSILON * (log_mass.abs() + (nodes.c * loss).abs() + value.abs());
+        (log_mass + nodes.c * loss - value + room + rounding).exp()
+    }
+
+    /// f and ℓ' at an output of a piece.
+    fn density_of_loss(&self, nodes: &Nodes, direction: Direction, piece: usize, x: f64) -> (f64, f64) {
+        let (log_ratio, slope) = self.log_ratio(piece, x);
+        let log_mass = self.log_density(direction, x, log_ratio);
+        let tilted = self.tilted_mass(nodes, direction.sign() * log_ratio, log_mass);
+        (tilted / slope, slope)
+    }
+
+    /// A bound on the total variation of the density of the losses of some outputs together.
+    ///
+    /// Where a piece begins, f jumps by the difference of both sides. On a piece on which f grows, or falls, it changes by the difference of its ends;
+    /// it grows where p·ℓ' > 3/b. As ℓ' grows, that is so on all of a piece with p > 0 if it is so at its start, and nowhere on it if not at its end.
+    fn variation(&self, nodes: &Nodes, ranges: &[Range]) -> f64 {
+        /// Room for the rounding of a difference of two densities, and for that of the comparison that tells whether a density grows.
+        const ROOM: f64 = 1e-9;
+        let each = self.stretches();
+        let mut total = 0.0;
+        for range in ranges {
+            let direction = range.branch.direction;
+            let power = match direction {
+                Direction::Remove => 2.0 + nodes.c,
+                Direction::Add => 1.0 - nodes.c,
+            };
+            let mut before = 0.0;
+            let mut first = range.first;
+            while first < range.last {
+                let piece = first / each;
+                let last = range.last.min((piece + 1) * each);
+                let at = |i: usize| self.density_of_loss(nodes, direction, piece, i as f64 / each as f64);
+                let ((start, slope_first), (end, slope_last)) = (at(first), at(last));
+                let grows = |slope: f64| power * slope >= 3.0 / self.scale();
+                let is_monotone = power <= 0.0 || grows(slope_first) || !grows(slope_last);
+                let inner = if is_monotone { (end - start).abs() } else { start + end };
+                total += (start - before).abs() + inner + ROOM * (before + start + end);
+                (before, first) = (end, last);
+            }
+            total += before;
+        }
+        total * (1.0 + 1e-12)
+    }
+
+    /// What the tilted law of `nodes` has in some ranges, and `clustered` of it in none; `decay` is that of all of it.
+    pub(crate) fn beside(&self, nodes: &Nodes, decay: &LaplaceDecay, ranges: &[Range]) -> BesideClusters {
+        let whole = self.pieces() * self.stretches();
+        let (mut stretches, mut all_in_ranges) = (Vec::new(), 0.0);
+        for range in ranges {
+            let own = &decay.stretches[range.index * whole + range.first..range.index * whole + range.last];
+            stretches.extend_from_slice(own);
+            all_in_ranges += own.iter().map(|stretch| stretch.0).sum::<f64>();
+        }
+        let all: f64 = decay.stretches.iter().map(|stretch| stretch.0).sum();
+        // The difference of the two sums is rounded by what they are.
+        let rest = (all - all_in_ranges).max(0.0) + 1e-12 * all;
+        BesideClusters {
+            mass_of_clusters: decay.atoms + rest,
+            stretches,
+            variation: self.variation(nodes, ranges),
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::step::{Direction, GroupLaw};
+    use crate::step::GroupLaw;
 
     /// A loss that is uniform on [0, 1] has the variation 2, and |E[e^{iyℓ}]| = |sin(y/2)|·2/y: at odd multiples of π half of it is too
     /// little.
@@ -121,6 +254,7 @@ mod tests {
         let decay = LaplaceDecay {
             atoms: 0.0,
             stretches: vec![(1.0, 2.0)],
+            variation: 2.0,
         };
         for half_turns in [1.0, 3.0, 15.0, 101.0] {
             let y = half_turns * std::f64::consts::PI;
@@ -136,8 +270,56 @@ mod tests {
         let decay = LaplaceDecay {
             atoms: 0.25,
             stretches: vec![(0.5, 40.0), (0.25, 2.0)],
+            variation: 42.0,
         };
         for (y, exact) in [(1e-3, 1.0f64), (10.0, 0.25 + 0.5 + 0.2), (1e6, 0.25 + 4.2e-5)] {
+            let bound = decay.log_at(y);
+            assert!(
+                (bound - exact.ln()).abs() < 1e-11 && bound >= exact.ln(),
+                "{y}: {bound}"
+            );
+        }
+    }
+
+    /// The variation of the density on a fine grid, its jumps included, is at most the bound, and more than half of it.
+    #[test]
+    fn the_variation_of_the_density_is_bounded_and_nearly_attained() {
+        for (records, rate, scale) in [(1, 0.2, 1.0), (1, 1.0, 3.0), (3, 0.1, 0.7), (4, 0.4, 5.0)] {
+            let law = GroupLaw::binomial(records, rate).unwrap();
+            for direction in Direction::BOTH {
+                let mut loss = LaplaceLoss::new(&law, scale, direction);
+                for c in [-0.5, 0.8, 30.0] {
+                    let nodes = loss.nodes(c, 0.0);
+                    let decay = loss.decay(&nodes);
+                    let (mut exact, mut before) = (0.0, 0.0);
+                    for piece in 0..loss.pieces() {
+                        for i in 0..=2000 {
+                            let x = piece as f64 + f64::from(i) / 2000.0;
+                            let (density, _) = loss.density_of_loss(&nodes, direction, piece, x);
+                            exact += (density - before).abs();
+                            before = density;
+                        }
+                    }
+                    exact += before;
+                    assert!(
+                        exact <= decay.variation && 1.9 * exact > decay.variation,
+                        "{records} {direction:?} {c}: {exact} {}",
+                        decay.variation
+                    );
+                }
+            }
+        }
+    }
+
+    /// Stretches have the variation that all of them together have, or more, and the smaller bound counts.
+    #[test]
+    fn all_stretches_together_have_a_bound_of_their_own() {
+        let decay = LaplaceDecay {
+            atoms: 0.25,
+            stretches: vec![(0.5, 40.0), (0.25, 2.0)],
+            variation: 3.0,
+        };
+        for (y, exact) in [(1e-3, 1.0f64), (10.0, 0.25 + 0.3), (1e6, 0.25 + 3e-6)] {
             let bound = decay.log_at(y);
             assert!(
                 (bound - exact.ln()).abs() < 1e-11 && bound >= exact.ln(),
@@ -154,7 +336,7 @@ mod tests {
         for direction in Direction::BOTH {
             for c in [-0.4, 0.7] {
                 let mut loss = LaplaceLoss::new(&law, 0.8, direction);
-                let mut tilted = TiltedLaplace::new(&mut loss, c);
+                let mut tilted = TiltedLaplace::new(&mut loss, c, -60.0);
                 let whole = tilted.decay.atoms + tilted.decay.stretches.iter().map(|part| part.0).sum::<f64>();
                 assert!((whole - 1.0).abs() < 1e-10, "{whole}");
                 tilted.certify(60.0);

@@ -26,6 +26,14 @@ const TOLERANCE: Tolerance = Tolerance {
 /// log of how much larger the integrand may be on a panel's Bernstein ellipse than on the panel. The rule's error factor is
 /// e^-52, so that its error is below e^-40 of the integrand; twice the value would leave e^-28.
 const MOST_GROWTH: f64 = 12.0;
+/// log of how much larger the integrand may be on a panel's ellipse where rules serve the transform alone: errors are then bounded one by one, so
+/// that panels of little mass may be wide. The bound is e^−7 of the panel at least.
+const MOST_GROWTH_OF_TRANSFORM: f64 = 45.0;
+/// log of the part of the errors of a transform that one of its panels may have, and of what may be left out.
+const LOG_PART_OF_PANEL: f64 = -8.0;
+const LOG_PART_OF_REST: f64 = -3.0;
+/// Errors of a transform below e^−36 are lost in rounding.
+const LEAST_LOG_TOLERANCE: f64 = -36.0;
 /// Maximum number of stretches into which one piece is cut.
 const MOST_STRETCHES: f64 = 32.0;
 
@@ -34,10 +42,11 @@ impl LaplaceLoss {
     ///
     /// **The ellipse.** On that of a panel of half-width w ≤ b/2, with real and imaginary reach d beyond the panel and h from
     /// the axis, the angle of e^{2x/b} is at most θ = 2h/b < 1. Let s be the largest fraction that Be^{2x/b} makes up of r
-    /// there. log r changes by at most 2ds/b beyond the panel; |r| is at least cos(θ/2) of r at the real part; arg r ≤ θs/cos
-    /// θ, as tan arg r = Be^{2x/b} sin θ/(A + Be^{2x/b} cos θ). So the integrand grows by at most
+    /// there. log r changes by at most 2ds/b beyond the panel; |r| is at least κ = max(cos(θ/2), 1 − s(1 − cos θ)) of r at the real part, as
+    /// its real part is A + Be^{2x/b} cos θ; arg r ≤ θs/cos θ, as tan arg r = Be^{2x/b} sin θ/(A + Be^{2x/b} cos θ). So the integrand grows
+    /// by at most
     ///
-    /// > e^{2d|p|s/b + d/b − |p| log cos(θ/2) + |y|·min(θ, θs/cos θ)}.
+    /// > e^{2d|p|s/b + d/b − |p| log κ + |y|·min(θ, θs/cos θ)}.
     ///
     /// Panels are halved until that is at most e^12. The search takes those first on which the integrand may be largest, and ends when all
     /// others together are at most e^-60 of the moment.
@@ -47,8 +56,23 @@ impl LaplaceLoss {
     /// P's own mass may lie on panels that were left out because e^{cℓ} is next to 0 there; their part, −P − c(P − Q), is added in
     /// closed form.
     pub(crate) fn nodes(&mut self, c: f64, y: f64) -> Nodes {
+        self.nodes_for((c, y), TOLERANCE, MOST_GROWTH)
+    }
+
+    /// Nodes for a transform alone, with errors of about e^`log_tolerance` of the moment up to y; the moment itself may lack digits.
+    pub(crate) fn nodes_of_transform(&mut self, c: f64, y: f64, log_tolerance: f64) -> Nodes {
+        let log_tolerance = log_tolerance.max(LEAST_LOG_TOLERANCE);
+        let tolerance = Tolerance {
+            log_panel: log_tolerance + LOG_PART_OF_PANEL,
+            log_rest: log_tolerance + LOG_PART_OF_REST,
+            ..TOLERANCE
+        };
+        self.nodes_for((c, y), tolerance, MOST_GROWTH_OF_TRANSFORM)
+    }
+
+    fn nodes_for(&mut self, (c, y): (f64, f64), tolerance: Tolerance, most_growth: f64) -> Nodes {
         let stretches = self.stretches();
-        let mut tilted = TiltedDensity::new(self, c, y);
+        let mut tilted = TiltedDensity::new(self, (c, y), most_growth);
         let level = -(stretches.trailing_zeros() as i32);
         let roots: Vec<Address> = tilted
             .pieces
@@ -70,7 +94,7 @@ impl LaplaceLoss {
                 .map(|atom| atom.log_mass + c * atom.loss)
                 .collect::<Vec<_>>(),
         );
-        let found = adaptive::integrate(&mut tilted, &roots, log_atoms, &TOLERANCE);
+        let found = adaptive::integrate(&mut tilted, &roots, log_atoms, &tolerance);
         let (evaluated, nodes) = (tilted.nodes.len(), tilted.law(&found));
         self.add_work(evaluated * NODES);
         nodes
@@ -108,7 +132,9 @@ impl LaplaceLoss {
         let (_, slope) = self.log_ratio(piece, end);
         let fraction = (0.5 * b * slope * (2.0 * beyond).exp()).min(1.0);
         let turn = angle * (fraction / angle.cos()).min(1.0);
-        (2.0 * power * fraction + 1.0) * beyond - power * (0.5 * angle).cos().ln() + y * turn
+        // 1 − cos θ = 2 sin²(θ/2).
+        let smaller = (2.0 * fraction * (0.5 * angle).sin().powi(2)).min(1.0 - (0.5 * angle).cos());
+        (2.0 * power * fraction + 1.0) * beyond - power * (-smaller).ln_1p() + y * turn
     }
 
     /// P's mass on [start, end] of a piece.
@@ -162,12 +188,14 @@ struct TiltedDensity<'a> {
     pieces: Vec<(usize, Branch, usize)>,
     c: f64,
     y: f64,
+    /// log of how much larger it may be on the ellipse of a panel than on the panel.
+    most_growth: f64,
     atoms: Vec<Part>,
     nodes: FxHashMap<Address, Vec<Part>>,
 }
 
 impl<'a> TiltedDensity<'a> {
-    fn new(loss: &'a LaplaceLoss, c: f64, y: f64) -> Self {
+    fn new(loss: &'a LaplaceLoss, (c, y): (f64, f64), most_growth: f64) -> Self {
         let atom = |&Atom { loss: value, log_mass }: &Atom| Part {
             loss: value,
             log_mass,
@@ -179,6 +207,7 @@ impl<'a> TiltedDensity<'a> {
             pieces: loss.all_pieces(),
             c,
             y,
+            most_growth,
             atoms: loss.atoms().iter().map(atom).collect(),
             nodes: FxHashMap::default(),
         }
@@ -259,7 +288,11 @@ impl Integrand for TiltedDensity<'_> {
         // log_most is that of a function at its largest all over the panel, twice half a width.
         let log_error = GaussLegendre::log_error(growth + log_most, 0.5);
         RuleBounds {
-            log_error: if growth > MOST_GROWTH { f64::INFINITY } else { log_error },
+            log_error: if growth > self.most_growth {
+                f64::INFINITY
+            } else {
+                log_error
+            },
             log_most,
         }
     }
@@ -372,6 +405,98 @@ mod tests {
                 (found - expected).abs() <= error + 2e-16 && error < 1e-12,
                 "{scale} {rate} {c}: {found} {expected} {error}"
             );
+        }
+    }
+
+    /// On the ellipse of a panel the integrand is at most e^growth times as large as on the panel; where the rising part of r is small and the power
+    /// negative, by hardly less.
+    #[test]
+    fn the_growth_of_the_integrand_on_an_ellipse_is_bounded_and_nearly_attained() {
+        let (mut closest, mut largest) = (f64::INFINITY, 0.0f64);
+        for (scale, rate, c, y, half) in [
+            (1.0, 1e-3, 2e4, 0.0, 0.02),
+            (1.0, 1e-3, 2e4, 300.0, 0.02),
+            (0.7, 0.3, 40.0, 100.0, 0.05),
+            (3.0, 0.9, 5.0, 10.0, 0.4),
+        ] {
+            let law = GroupLaw::binomial(1, rate).unwrap();
+            for direction in Direction::BOTH {
+                let loss = LaplaceLoss::new(&law, scale, direction);
+                let centre = 0.5;
+                let rising = rate * (-1.0 / scale).exp();
+                let p = match direction {
+                    Direction::Remove => Complex64::new(1.0 + c, y),
+                    Direction::Add => Complex64::new(-c, -y),
+                };
+                let log_integrand = |x: Complex64| {
+                    let r = 1.0 - rate + rising * (2.0 * x / scale).exp();
+                    (p * r.ln() - x / scale).re
+                };
+                let on_panel =
+                    (0..=40).map(|i| log_integrand(Complex64::from(centre + half * (f64::from(i) / 20.0 - 1.0))));
+                let most = on_panel.fold(f64::NEG_INFINITY, f64::max);
+                let on_ellipse = (0..2000).map(|i| {
+                    let (sine, cosine) = (f64::from(i) * std::f64::consts::PI / 1000.0).sin_cos();
+                    log_integrand(Complex64::new(
+                        centre + half * REAL_AXIS * cosine,
+                        half * IMAGINARY_AXIS * sine,
+                    ))
+                });
+                let exact = on_ellipse.fold(f64::NEG_INFINITY, f64::max) - most;
+                let bound = loss.growth(direction, (0, centre + half, half), (c, y));
+                assert!(exact <= bound, "{scale} {direction:?}: {exact} {bound}");
+                closest = closest.min(bound / exact);
+                largest = largest.max(exact);
+            }
+        }
+        assert!(closest < 1.3 && largest > 1.0, "{closest} {largest}");
+    }
+
+    /// With a large power of a ratio that hardly rises, only the rise counts: panels need not be narrow.
+    #[test]
+    fn flat_ratios_take_few_nodes_at_large_tilts() {
+        let law = GroupLaw::binomial(2, 1e-5).unwrap();
+        for direction in Direction::BOTH {
+            let mut loss = LaplaceLoss::new(&law, 1.0, direction);
+            let count = loss.nodes(1e9, 0.0).losses.len();
+            assert!(count < 2_000, "{direction:?}: {count}");
+        }
+    }
+
+    /// Nodes for a transform are fewer, and its error is what is certified: within it of finer ones, and more than rounding.
+    #[test]
+    fn nodes_for_a_transform_are_few_and_within_their_error() {
+        for (scale, rate, records) in [(0.3, 0.05, 2), (3.0, 0.2, 1)] {
+            let law = GroupLaw::binomial(records, rate).unwrap();
+            for direction in Direction::BOTH {
+                let mut loss = LaplaceLoss::new(&law, scale, direction);
+                let (c, y) = (40.0, 3000.0);
+                let fine = loss.nodes(c, y);
+                let moment = |nodes: &Nodes, y: f64| -> Complex64 {
+                    let parts = nodes.weights.iter().zip(&nodes.losses);
+                    parts.map(|(weight, loss)| weight * Complex64::cis(y * loss)).sum()
+                };
+                let mut counts = Vec::new();
+                for log_tolerance in [-10.0, -24.0, -60.0] {
+                    let few = loss.nodes_of_transform(c, y, log_tolerance);
+                    let allowed = f64::exp(log_tolerance.max(LEAST_LOG_TOLERANCE));
+                    assert!(
+                        few.error > 0.0 && few.error < 0.5 * allowed,
+                        "{log_tolerance}: {}",
+                        few.error
+                    );
+                    for part in [0.1, 0.7, 1.0] {
+                        let off = (moment(&few, part * y) - moment(&fine, part * y)).norm();
+                        assert!(
+                            off <= 2.0 * few.error + 1e-13,
+                            "{log_tolerance} {part}: {off} {}",
+                            few.error
+                        );
+                    }
+                    counts.push(few.losses.len());
+                }
+                assert!(counts.is_sorted() && 2 * counts[1] < fine.losses.len(), "{counts:?}");
+            }
         }
     }
 

@@ -2,6 +2,7 @@
 
 use crate::error::Result;
 use crate::interval::Enclosure;
+use crate::loss::clusters::Cluster;
 use crate::loss::laplace::LaplaceLoss;
 use crate::loss::laplace_curve::LaplaceCurve;
 use crate::loss::laplace_decay::TiltedLaplace;
@@ -52,8 +53,12 @@ impl PrivacyLoss for LaplaceLoss {
         self.nodes(c, 0.0).moments()
     }
 
-    fn tilted(&mut self, c: f64, _: f64) -> Box<dyn TiltedLoss + '_> {
-        Box::new(TiltedLaplace::new(self, c))
+    fn estimated_moments(&mut self, c: f64, log_tolerance: f64) -> TiltedMoments {
+        self.estimate(c).unwrap_or_else(|| self.moments(c, log_tolerance))
+    }
+
+    fn tilted(&mut self, c: f64, log_tolerance: f64) -> Box<dyn TiltedLoss + '_> {
+        Box::new(TiltedLaplace::new(self, c, log_tolerance))
     }
 
     fn support(&mut self, _: f64, _: f64) -> Support<'_> {
@@ -110,6 +115,10 @@ impl PrivacyLoss for LaplaceLoss {
 
     fn log_mass_above(&self, level: f64) -> f64 {
         self.log_tail(level)
+    }
+
+    fn clusters(&self, width: f64) -> Option<Vec<Cluster>> {
+        Some(self.clusters_within(width))
     }
 
     fn atom_gap(&self) -> Option<f64> {

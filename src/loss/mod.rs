@@ -15,7 +15,7 @@
 //! | very many steps of different noise and rates | a sum of losses, interpolated | `schedule` |
 //! | one of several of these at random, and everybody sees which | their mixture | `public_outcome` |
 //!
-//! `lattice` has laws of sums of variables on a lattice, for the dealt batches.
+//! `lattice` has laws of sums of variables on a lattice, for the dealt batches; [`clusters`] the outputs of a step that have nearly one loss.
 //!
 //! `moment` and `panel` integrate real powers of the ratio of a Gaussian mixture, which is what Rényi divergences are made of.
 //!
@@ -25,6 +25,7 @@
 pub(crate) mod allocation;
 pub(crate) mod atoms;
 pub(crate) mod characteristic_function;
+pub(crate) mod clusters;
 mod continuation;
 mod dealt_laplace;
 mod fixed_rule;
@@ -34,8 +35,10 @@ mod gaussian_curve;
 pub(crate) mod independent_sum;
 mod joint;
 pub(crate) mod laplace;
+mod laplace_clusters;
 mod laplace_curve;
 mod laplace_decay;
+mod laplace_estimate;
 mod laplace_law;
 mod laplace_moments;
 mod laplace_pairs;

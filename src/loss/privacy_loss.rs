@@ -2,6 +2,7 @@
 
 use crate::approx::Approx;
 use crate::interval::Enclosure;
+use crate::loss::clusters::{BesideClusters, Cluster};
 use crate::loss::gate::Separation;
 use crate::loss::loss_curve::{Atom, Support};
 use crate::loss::max_loss::MaxLoss;
@@ -143,6 +144,12 @@ pub trait PrivacyLoss: Debug + Send + Sync {
         None
     }
 
+    /// Clusters of outputs whose losses are within about `width` of each other: of the atoms of a loss that has a density beside them, and the outputs
+    /// next to these. `None` where [`TiltedLoss::beside_clusters`] does not tell them apart.
+    fn clusters(&self, _width: f64) -> Option<Vec<Cluster>> {
+        None
+    }
+
     /// The distance of the atoms of the loss, which a grid should have as a multiple of its spacing.
     fn atom_gap(&self) -> Option<f64> {
         None
@@ -276,6 +283,21 @@ pub trait TiltedLoss {
 
     /// log of a bound on |φ(y')| for all |y'| ≥ `y`.
     fn log_decay(&mut self, y: f64) -> f64;
+
+    /// What the tilted law has beside the clusters of [`PrivacyLoss::clusters`].
+    fn beside_clusters(&self, _width: f64) -> Option<BesideClusters> {
+        None
+    }
+
+    /// The part of φ that is of these clusters, and the rest, at y = 0, h, …, `last`·h for h = `spacing`; `None` where that takes too many nodes.
+    fn transforms_by_clusters(
+        &mut self,
+        _width: f64,
+        _spacing: f64,
+        _last: usize,
+    ) -> Option<Vec<[Approx<Complex64>; 2]>> {
+        None
+    }
 
     /// The smallest such bound that is found, or the first below −`wanted`; later calls of [`TiltedLoss::log_decay`] use what
     /// was chosen for it.

@@ -1,0 +1,111 @@
+"""A few steps of Laplace noise against integrals of the definition, one step after the other."""
+
+import functools
+import itertools
+
+import numpy as np
+import pytest
+from scipy.stats import binom
+
+import hockeystick as hs
+
+NODES, WEIGHTS = np.polynomial.legendre.leggauss(40)
+
+
+class Mixture:
+    """Noise of scale b on the sum over a group: P a mixture of shifts and Q the noise, or the reverse."""
+
+    def __init__(self, scale, rate, group_size, direction):
+        self.scale, self.sign = scale, 1.0 if direction == "remove" else -1.0
+        self.weights = binom.pmf(np.arange(group_size + 1), group_size, rate)
+
+    def log_ratio(self, x):
+        """log of the mixture over the noise, for outputs from 0 to the size of the group."""
+        shifts = np.arange(self.weights.size)
+        x = np.asarray(x, dtype=float)[..., None]
+        growth = self.weights * np.expm1((np.abs(x) - np.abs(x - shifts)) / self.scale)
+        return np.log1p(growth.sum(axis=-1))
+
+    def loss(self, x):
+        """log P/Q at an output."""
+        return self.sign * self.log_ratio(x)
+
+    def density(self, x):
+        """That of P."""
+        noise = np.exp(-np.abs(x) / self.scale) / (2.0 * self.scale)
+        return noise * np.exp(self.log_ratio(x)) if self.sign > 0 else noise
+
+    @functools.cached_property
+    def atoms(self):
+        """Losses of the outputs on both sides of the components, and P's probabilities."""
+        last = self.weights.size - 1
+        losses = np.array([float(self.loss(0.0)), float(self.loss(last))])
+        masses = 0.5 * np.exp([0.0, -last / self.scale])
+        return losses, masses * np.exp(losses) if self.sign > 0 else masses
+
+    def kinks(self, steps):
+        """Epsilons at which the curve of so many steps may not be smooth."""
+        knots = [float(self.loss(j)) for j in range(self.weights.size)]
+        sums = itertools.combinations_with_replacement(knots, steps)
+        return sorted({sum(each) for each in sums})
+
+    def output_with_loss(self, loss, piece):
+        """The output of [piece, piece + 1] with a loss, by bisection; the nearest end where there is none."""
+        low, high = float(piece), piece + 1.0
+        for _ in range(80):
+            middle = 0.5 * (low + high)
+            low, high = (middle, high) if self.sign * (self.loss(middle) - loss) < 0.0 else (low, middle)
+        return low
+
+    def delta(self, steps, epsilon):
+        """The curve of so many steps: the mean of that of one step less at epsilon less the loss."""
+        if steps == 0:
+            return max(-np.expm1(epsilon), 0.0)
+        losses, masses = self.atoms
+        total = sum(
+            mass * self.delta(steps - 1, epsilon - loss) for loss, mass in zip(losses, masses, strict=True)
+        )
+        for piece in range(self.weights.size - 1):
+            cuts = [self.output_with_loss(epsilon - kink, piece) for kink in self.kinks(steps - 1)]
+            ends = np.unique(np.clip([piece, *cuts, piece + 1], piece, piece + 1))
+            for start, end in itertools.pairwise(ends):
+                if end - start < 1e-13:
+                    continue
+                x = 0.5 * (start + end) + 0.5 * (end - start) * NODES
+                values = [self.delta(steps - 1, each) for each in epsilon - self.loss(x)]
+                total += 0.5 * (end - start) * float(np.dot(WEIGHTS * self.density(x), values))
+        return float(total)
+
+
+# Scale, rate, group, steps, and the part of the largest epsilon that is asked for.
+RUNS = [
+    (1.0, 1.0, 1, 2, 0.7),
+    (1.0, 1.0, 1, 2, 0.999),
+    (5.0, 1.0, 1, 3, 0.4),
+    (0.4, 0.1, 1, 2, 0.6),
+    (3.0, 0.01, 1, 2, 0.1),
+    (1.0, 1e-3, 1, 3, 0.5),
+    (2.0, 0.2, 2, 2, 0.8),
+    (6.0, 0.01, 3, 2, 0.3),
+    (0.7, 1e-3, 2, 2, 0.05),
+]
+
+
+@pytest.mark.parametrize("direction", ["add", "remove"])
+@pytest.mark.parametrize("run", RUNS, ids=str)
+def test_delta_is_the_integral_of_its_definition(run, direction):
+    scale, rate, group_size, steps, part = run
+    mixture = Mixture(scale, rate, group_size, direction)
+    epsilon = part * steps * max(float(mixture.loss(0.0)), float(mixture.loss(group_size)))
+    expected = mixture.delta(steps, epsilon)
+    lower, upper = hs.get_delta(
+        epsilon=epsilon,
+        mechanism=hs.Laplace(scale),
+        sample_rate=rate,
+        steps=steps,
+        group_size=group_size,
+        adjacency=direction,
+        bounds=True,
+    )
+    assert lower * (1 - 1e-10) <= expected <= upper * (1 + 1e-10)
+    assert upper - lower <= 1e-5 * upper
