@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pytest
+from mpmath import mp, mpf
 
 import hockeystick as hs
 
@@ -163,3 +164,37 @@ def test_parts_of_epochs_with_little_noise_are_close_and_those_that_are_drawn(
     assert low <= epsilon * (1 + 1e-9)
     assert high >= epsilon * (1 - 1e-6)
     assert high - low <= 1e-6 * high
+
+
+def delta_of_two_batches(noise, epsilon):
+    """Half of E[(Y + Y' - 2 e^epsilon)+] of two log-normal ratios: calls on one, averaged over the other."""
+    variance = 1 / mpf(noise) ** 2
+    deviation, threshold = mp.sqrt(variance), 2 * mp.exp(mpf(epsilon))
+
+    def call(strike):
+        if strike <= 0:
+            return 1 - strike
+        distance = (mp.log(strike) + variance / 2) / deviation
+        return mp.ncdf(deviation - distance) - strike * mp.ncdf(-distance)
+
+    def integrand(z):
+        return mp.npdf(z) * call(threshold - mp.exp(deviation * z - variance / 2))
+
+    last = (mp.log(threshold) + variance / 2) / deviation
+    cuts = [-30, -10, -5, 0, *(last * i / 8 for i in range(1, 9)), last + 5, last + 20]
+    return mp.quad(integrand, cuts) / 2
+
+
+@pytest.mark.filterwarnings("ignore::hockeystick.WideIntervalWarning")  # of delta with much noise
+@pytest.mark.parametrize(("noise", "epsilon"), [(2.0, 3.9126358), (20.0, 0.30665826), (1.0, 2.5)])
+def test_an_epoch_of_two_batches_has_close_ends_at_small_deltas(noise, epsilon):
+    # Inversion alone left 3.89 to 5.60 with noise 2 at a delta of 1e-20.
+    with mp.workdps(30):
+        exact = float(delta_of_two_batches(noise, epsilon))
+    run = {"noise_multiplier": noise, "sampling": hs.RandomAllocation(2), "steps": 2, "bounds": True}
+    lower, upper = hs.get_delta(epsilon=epsilon, adjacency="remove", **run)
+    assert lower <= exact * (1 + 1e-12)
+    assert exact <= upper * (1 + 1e-12)
+    lower, upper = hs.get_epsilon(delta=exact, **run)
+    assert lower <= epsilon <= upper * (1 + 1e-12)
+    assert upper - lower <= 1e-6 * upper

@@ -217,14 +217,14 @@ const MAX_WORK: u64 = 120_000_000;
 #[derive(Debug, Clone, Default)]
 pub struct SharedTables {
     /// Those of this question.
-    used: BTreeSet<(i64, i64, bool)>,
+    used: BTreeSet<(i64, i64, u8)>,
     /// Work of all questions so far, in terms of densities.
     pub(crate) work: u64,
 }
 
 impl SharedTables {
     /// Counts a table, if this question has not used it yet.
-    pub(crate) fn count(&mut self, table: (i64, i64, bool), work: u64) {
+    pub(crate) fn count(&mut self, table: (i64, i64, u8), work: u64) {
         if self.used.insert(table) {
             self.work += work;
         }

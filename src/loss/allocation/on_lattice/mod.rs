@@ -81,8 +81,19 @@ struct Rough {
     deviation: f64,
 }
 
-/// Number of a range, digits of δ, and whether any number of places is worthwhile.
-type Key = (i64, i64, bool);
+/// How many places a lattice may have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum PlaceLimit {
+    /// So few that it takes no more time than other routes.
+    Few,
+    /// Few, or as many as the wanted width takes, if that is within the limits.
+    Enough,
+    /// As many as the limits allow.
+    Any,
+}
+
+/// Number of a range, digits of δ, and how many places there may be.
+type Key = (i64, i64, u8);
 
 /// δ of one epoch, or of a part of it. What is found for a range of thresholds is kept; none of it depends on what was asked before.
 #[derive(Debug)]
@@ -101,12 +112,12 @@ impl SumsOnLattice {
         }
     }
 
-    /// Bounds on δ(ε), to a relative width of about `width` where that takes few places, or in any case if it is `worthwhile`.
+    /// Bounds on δ(ε), to a relative width of about `width` where that takes no more than so many places.
     pub(super) fn delta(
         &self,
         epsilon: f64,
         width: f64,
-        worthwhile: bool,
+        places: PlaceLimit,
         tables: &mut SharedTables,
     ) -> Enclosure {
         if epsilon.is_nan() || epsilon < LEAST_EPSILON || released(&self.bins) > MOST_BATCHES {
@@ -117,28 +128,39 @@ impl SumsOnLattice {
             // W is at least the share of batches that are not released.
             return Enclosure::ZERO;
         }
-        let Some(sides) = self.sides(&threshold, width, worthwhile, tables) else {
-            return Enclosure::TRIVIAL;
-        };
         let log_factor = match self.direction {
             Direction::Remove => -self.bins.total.ln(),
             Direction::Add => epsilon - self.bins.total.ln(),
         };
         let slack = 8.0 * f64::EPSILON * (1.0 + log_factor.abs() + epsilon);
-        let (lower, upper) = self.log_excess(&sides, &threshold);
-        Enclosure::of_logs(lower + log_factor - slack, upper + log_factor + slack)
+        let digits = (-width.log10()).ceil().clamp(FEWEST_DIGITS, MOST_DIGITS);
+        let mut found = Enclosure::TRIVIAL;
+        // At the ends of a range δ may be wider than in its middle.
+        for digits in [digits, digits + 1.0] {
+            let Some(sides) = self.sides(&threshold, digits, places, tables) else {
+                break;
+            };
+            let (lower, upper) = self.log_excess(&sides, &threshold);
+            found = found.meet(Enclosure::of_logs(
+                lower + log_factor - slack,
+                upper + log_factor + slack,
+            ));
+            if found.width() <= width {
+                break;
+            }
+        }
+        found
     }
 
     fn sides(
         &self,
         threshold: &Threshold,
-        width: f64,
-        worthwhile: bool,
+        digits: f64,
+        most: PlaceLimit,
         tables: &mut SharedTables,
     ) -> Option<Arc<Sides>> {
         let range = threshold.range(&self.bins, self.direction)?;
-        let digits = (-width.log10()).ceil().clamp(FEWEST_DIGITS, MOST_DIGITS);
-        let key = (range.number, digits as i64, worthwhile);
+        let key = (range.number, digits as i64, most as u8);
         let known = self
             .known
             .lock()
@@ -147,7 +169,7 @@ impl SumsOnLattice {
             .cloned();
         let places = |sides: &Option<Arc<Sides>>| sides.as_ref().map_or(0, |sides| sides.upper.places());
         let found = known.unwrap_or_else(|| {
-            let sides = self.sides_of(&range, 10f64.powf(-digits), worthwhile).map(Arc::new);
+            let sides = self.sides_of(&range, 10f64.powf(-digits), most).map(Arc::new);
             let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
             if known.values().map(places).sum::<usize>() > MOST_KEPT {
                 known.clear();
@@ -161,7 +183,7 @@ impl SumsOnLattice {
 
     /// The laws for a range, on a lattice whose spacing h leaves δ about a part of a width: what is left of it is about proportional to h², and known
     /// from lattices of few places.
-    fn sides_of(&self, range: &Range, width: f64, worthwhile: bool) -> Option<Sides> {
+    fn sides_of(&self, range: &Range, width: f64, most: PlaceLimit) -> Option<Sides> {
         let rough = self.rough(range)?;
         let threshold = Threshold {
             value: range.middle,
@@ -173,9 +195,15 @@ impl SumsOnLattice {
             let sides = self.on(range, &rough, spacing)?;
             let (lower, upper) = self.log_excess(&sides, &threshold);
             let gap = upper - lower;
-            let next = (spacing * (PART * width / gap).sqrt().clamp(FINER, 1.0)).max(least);
+            let wanted = spacing * (PART * width / gap).sqrt().min(1.0);
+            let next = wanted.max(FINER * spacing).max(least);
             let is_long = (rough.last + WINDOW * rough.deviation) / next > FEW_PLACES;
-            if gap <= width || next > CLOSE * spacing || (is_long && !worthwhile) {
+            let is_worthwhile = match most {
+                PlaceLimit::Few => false,
+                PlaceLimit::Enough => wanted >= least,
+                PlaceLimit::Any => true,
+            };
+            if gap <= width || next > CLOSE * spacing || (is_long && !is_worthwhile) {
                 return Some(sides);
             }
             spacing = next;

@@ -95,8 +95,8 @@ fn two_batches_hold_their_integral() {
         (1.456, 52, 0.3, Direction::Remove, 2.085_687_805_732_236_3e-7),
         (2.0, 2, 0.35, Direction::Add, 0.037_759_305_209_627_18),
     ] {
-        for (width, worthwhile) in [(1e-3, false), (1e-6, true)] {
-            let found = part_of_epoch(noise, 2, total, direction).delta(epsilon, width, worthwhile, &mut tables());
+        for (width, places) in [(1e-3, PlaceLimit::Few), (1e-6, PlaceLimit::Any)] {
+            let found = part_of_epoch(noise, 2, total, direction).delta(epsilon, width, places, &mut tables());
             let rounding = 4.0 * f64::EPSILON * exact;
             assert!(
                 found.lower() <= exact + rounding && exact - rounding <= found.upper(),
@@ -111,14 +111,14 @@ fn two_batches_hold_their_integral() {
 #[test]
 fn one_batch_and_batches_of_two_kinds_hold_what_is_known() {
     let law = LogNormal::new(1.0);
-    let found = part_of_epoch(1.0, 1, 2, Direction::Remove).delta(1.5, 1e-6, true, &mut tables());
+    let found = part_of_epoch(1.0, 1, 2, Direction::Remove).delta(1.5, 1e-6, PlaceLimit::Any, &mut tables());
     let exact = law.excess_above(2.0 * 1.5f64.exp_m1() + 1.0);
     assert!(found.lower() <= 0.5 * exact.upper && 0.5 * exact.lower <= found.upper() && found.width() < 1e-6);
     for direction in [Direction::Remove, Direction::Add] {
-        let alike = part_of_epoch(0.8, 7, 30, direction).delta(0.2, 1e-6, true, &mut tables());
+        let alike = part_of_epoch(0.8, 7, 30, direction).delta(0.2, 1e-6, PlaceLimit::Any, &mut tables());
         let (one, other) = (1.0 / 0.64, 1.0 / 0.64f64.next_up());
         let bins = Bins::new(&[(3, one), (4, other), (23, 0.0)]).unwrap();
-        let mixed = SumsOnLattice::new(bins, direction).delta(0.2, 1e-6, true, &mut tables());
+        let mixed = SumsOnLattice::new(bins, direction).delta(0.2, 1e-6, PlaceLimit::Any, &mut tables());
         assert!(
             mixed.log_lower <= alike.log_upper && alike.log_lower <= mixed.log_upper,
             "{alike:?} {mixed:?}"
@@ -138,7 +138,7 @@ fn wide_answers_hold_narrow_ones_and_those_of_inversion() {
         (1.0, 100, 100, 0.6, Direction::Add),
     ] {
         let sums = part_of_epoch(noise, released, total, direction);
-        let [coarse, fine] = [1e-3, 1e-6].map(|width| sums.delta(epsilon, width, true, &mut tables()));
+        let [coarse, fine] = [1e-3, 1e-6].map(|width| sums.delta(epsilon, width, PlaceLimit::Any, &mut tables()));
         assert!(coarse.log_lower <= fine.log_upper && fine.log_lower <= coarse.log_upper);
         assert!(
             coarse.width() < 2e-3 && fine.width() < 5e-6,
@@ -160,11 +160,14 @@ fn wide_answers_hold_narrow_ones_and_those_of_inversion() {
 #[test]
 fn ends_of_the_range_say_nothing_or_zero() {
     let sums = part_of_epoch(1.0, 5, 20, Direction::Add);
-    assert_eq!(sums.delta(0.4, 1e-6, true, &mut tables()), Enclosure::ZERO);
+    assert_eq!(sums.delta(0.4, 1e-6, PlaceLimit::Any, &mut tables()), Enclosure::ZERO);
     for epsilon in [0.0, -1.0, 1e-9, f64::NAN] {
-        assert_eq!(sums.delta(epsilon, 1e-6, true, &mut tables()), Enclosure::TRIVIAL);
+        assert_eq!(
+            sums.delta(epsilon, 1e-6, PlaceLimit::Any, &mut tables()),
+            Enclosure::TRIVIAL
+        );
     }
-    let huge = part_of_epoch(1.0, 5, 20, Direction::Remove).delta(700.0, 1e-6, true, &mut tables());
+    let huge = part_of_epoch(1.0, 5, 20, Direction::Remove).delta(700.0, 1e-6, PlaceLimit::Any, &mut tables());
     assert!(huge.lower() == 0.0);
 }
 
@@ -173,13 +176,13 @@ fn ends_of_the_range_say_nothing_or_zero() {
 fn a_lattice_counts_once_for_every_question_that_uses_it() {
     let sums = part_of_epoch(0.9, 30, 100, Direction::Remove);
     let mut tables = tables();
-    let first = sums.delta(0.3, 1e-6, true, &mut tables);
+    let first = sums.delta(0.3, 1e-6, PlaceLimit::Any, &mut tables);
     let work = tables.work;
     assert!(work > 1_000_000, "{work}");
-    assert_eq!(sums.delta(0.3, 1e-6, true, &mut tables), first);
+    assert_eq!(sums.delta(0.3, 1e-6, PlaceLimit::Any, &mut tables), first);
     assert_eq!(tables.work, work);
     tables.forget();
-    assert_eq!(sums.delta(0.3, 1e-6, true, &mut tables), first);
+    assert_eq!(sums.delta(0.3, 1e-6, PlaceLimit::Any, &mut tables), first);
     assert_eq!(tables.work, 2 * work);
 }
 
@@ -188,4 +191,40 @@ fn a_lattice_counts_once_for_every_question_that_uses_it() {
 fn lattices_with_a_huge_spacing_are_refused() {
     let parts = &part_of_epoch(0.9, 30, 100, Direction::Remove).bins.parts;
     assert!(Side::spread(parts, 1e16, 4000).is_none() && Side::spread(parts, 0.5, 4000).is_some());
+}
+
+/// A lattice of many places is made where it attains the width that is asked for, and not where even the largest would miss it.
+#[test]
+fn many_places_are_taken_where_they_suffice() {
+    let attained = part_of_epoch(2.0, 100, 100, Direction::Remove);
+    let [few, enough] =
+        [PlaceLimit::Few, PlaceLimit::Enough].map(|limit| attained.delta(0.3, 1e-9, limit, &mut tables()));
+    let any = attained.delta(0.3, 1e-9, PlaceLimit::Any, &mut tables());
+    assert!(
+        enough.width() <= few.width() && any.width() <= few.width(),
+        "{few:?} {enough:?} {any:?}"
+    );
+    for found in [enough, any] {
+        assert!(
+            few.log_lower <= found.log_upper && found.log_lower <= few.log_upper,
+            "{few:?} {found:?}"
+        );
+    }
+    let missed = part_of_epoch(2.0, 1000, 1000, Direction::Remove);
+    let [few, enough, any] = [PlaceLimit::Few, PlaceLimit::Enough, PlaceLimit::Any]
+        .map(|limit| missed.delta(0.14, 1e-6, limit, &mut tables()));
+    assert_eq!(few, enough);
+    assert!(any.width() < 0.9 * few.width() && any.width() > 1e-6, "{few:?} {any:?}");
+}
+
+/// Thresholds that share a lattice have the width that is asked for at both ends of their range: where the middle has it and an end has not, one
+/// more digit is asked of the lattice.
+#[test]
+fn all_thresholds_of_a_range_have_the_width() {
+    let sums = part_of_epoch(20.0, 2, 2, Direction::Remove);
+    for i in 0..40 {
+        let epsilon = 0.28 + 0.001 * f64::from(i);
+        let found = sums.delta(epsilon, 1e-3, PlaceLimit::Enough, &mut tables());
+        assert!(found.width() <= 1e-3, "{epsilon}: {found:?}");
+    }
 }
