@@ -44,11 +44,9 @@ impl Accuracy {
         }
     }
 
-    /// The same where no width below `least` can be attained.
+    /// The same where a width of `least` suffices, because no route may attain less. Contours are designed for what was asked for.
     pub(crate) fn no_finer_than(self, least: f64) -> Self {
         Self {
-            width: self.width.max(least),
-            cell_width: self.cell_width.max(least),
             sufficient_width: self.sufficient_width.max(least),
             ..self
         }
@@ -142,11 +140,11 @@ mod tests {
     }
 
     #[test]
-    fn no_width_below_the_attainable_one_is_asked_for() {
+    fn the_attainable_width_suffices() {
         let accuracy = Accuracy::compared_with(-9.0, 1e-6).no_finer_than(1e-3);
         assert_eq!(
             (accuracy.width, accuracy.cell_width, accuracy.sufficient_width),
-            (1e-3, 1e-3, 1e-3)
+            (1e-6, 1e-6, 1e-3)
         );
         assert_eq!(accuracy.threshold, Some(-9.0));
         let coarse = Accuracy::of_width(0.1).no_finer_than(1e-3);

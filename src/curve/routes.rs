@@ -92,19 +92,21 @@ pub(super) fn delta(sum: &mut LossSum, epsilon: f64, accuracy: &Accuracy) -> Enc
     if let Some(found) = sum.closed_form(epsilon) {
         return found.meet(ceiling);
     }
-    if !distance.is_finite() {
-        return below_largest_loss(sum, epsilon, accuracy, ceiling);
-    }
     let rounding = sum.rounding_of(largest);
-    if distance <= rounding {
+    if distance.is_finite() && distance <= rounding {
         return ceiling; // ε may be the largest loss
     }
-    let attainable = accuracy.no_finer_than(ROUNDINGS_NEXT_TO_LARGEST * rounding / distance);
-    below_largest_loss(sum, epsilon, &attainable, ceiling)
+    let attainable = ROUNDINGS_NEXT_TO_LARGEST * rounding / distance;
+    below_largest_loss(sum, epsilon, (accuracy, attainable), ceiling)
 }
 
-/// δ at an ε below the largest loss, where it is at most that of `ceiling`.
-fn below_largest_loss(sum: &mut LossSum, epsilon: f64, accuracy: &Accuracy, ceiling: Enclosure) -> Enclosure {
+/// δ at an ε below the largest loss, where it is at most that of `ceiling`; no route may know it better than to a relative width of `attainable`.
+fn below_largest_loss(
+    sum: &mut LossSum,
+    epsilon: f64,
+    (accuracy, attainable): (&Accuracy, f64),
+    ceiling: Enclosure,
+) -> Enclosure {
     let known = known_answer(sum, epsilon, accuracy).meet(ceiling);
     if accuracy.threshold.is_some() && accuracy.is_met(known) {
         return known;
@@ -140,7 +142,7 @@ fn below_largest_loss(sum: &mut LossSum, epsilon: f64, accuracy: &Accuracy, ceil
     if accuracy.is_met(found) {
         return found;
     }
-    found = by_attempts(sum, epsilon, accuracy, found);
+    found = by_attempts(sum, epsilon, (accuracy, attainable), found);
     if accuracy.is_met(found) {
         return found;
     }
@@ -167,8 +169,14 @@ fn known_answer(sum: &mut LossSum, epsilon: f64, accuracy: &Accuracy) -> Enclosu
     known
 }
 
-/// δ by one form after the other, with losses truncated farther and farther out, until the accuracy is met or the budget spent.
-fn by_attempts(sum: &mut LossSum, epsilon: f64, accuracy: &Accuracy, bounds: Enclosure) -> Enclosure {
+/// δ by one form after the other, with losses truncated farther and farther out, until the accuracy is met, or the one that is attainable was found by
+/// inversion, or the budget is spent.
+fn by_attempts(
+    sum: &mut LossSum,
+    epsilon: f64,
+    (accuracy, attainable): (&Accuracy, f64),
+    bounds: Enclosure,
+) -> Enclosure {
     let mut found = bounds;
     let mut is_bounded = accuracy.threshold.is_none();
     let estimate = accuracy
@@ -205,7 +213,7 @@ fn by_attempts(sum: &mut LossSum, epsilon: f64, accuracy: &Accuracy, bounds: Enc
                 sum.forgive(sum.work() - before);
             }
             found = found.meet(here);
-            if accuracy.is_met(found) {
+            if accuracy.no_finer_than(attainable).is_met(found) {
                 return found;
             }
         }

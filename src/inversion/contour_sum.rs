@@ -2,7 +2,7 @@
 
 use crate::interval::Enclosure;
 use crate::inversion::chernoff::MomentBound;
-use crate::inversion::cluster_runs::ClusterRuns;
+use crate::inversion::cluster_runs::closed_form::ClusterRuns;
 use crate::inversion::contour::Contour;
 use crate::special::log_space::LogSum;
 

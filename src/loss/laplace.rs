@@ -7,7 +7,7 @@
 //! replaced in a Poisson sample, whose pair is its own mirror image.
 
 use crate::approx::Approx;
-use crate::loss::laplace_estimate::LaplaceRule;
+use crate::loss::fixed_rule::FixedRule;
 use crate::loss::laplace_sums::{Knot, knots, over_first};
 use crate::loss::loss_curve::Atom;
 use crate::loss::max_loss::MaxLoss;
@@ -21,6 +21,13 @@ pub(crate) struct Branch {
     pub direction: Direction,
     /// The first of its pieces.
     pub first: usize,
+}
+
+/// A rule of fixed nodes for moments, and the largest change of the loss on one of its panels.
+#[derive(Debug)]
+pub(crate) struct LaplaceRule {
+    pub(crate) rule: FixedRule,
+    pub(crate) change: f64,
 }
 
 /// Mixture of Laplace distributions against the one at 0.

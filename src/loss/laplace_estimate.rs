@@ -4,19 +4,12 @@
 //! moments. The nodes are those of one rule on every stretch of every piece, and the atoms.
 
 use crate::loss::fixed_rule::FixedRule;
-use crate::loss::laplace::LaplaceLoss;
+use crate::loss::laplace::{LaplaceLoss, LaplaceRule};
 use crate::loss::privacy_loss::TiltedMoments;
 use crate::special::gauss_legendre::GaussLegendre;
 
 /// How much the exponent of e^{cℓ} may change on a stretch: with 32 nodes its integral has nine digits then.
 const MOST_CHANGE: f64 = 40.0;
-
-/// Fixed nodes, and the largest change of the loss on a stretch.
-#[derive(Debug)]
-pub(crate) struct LaplaceRule {
-    rule: FixedRule,
-    change: f64,
-}
 
 impl LaplaceLoss {
     /// The moments of the loss tilted by e^{cℓ}, of which no error is known; `None` where the fixed nodes do not serve.

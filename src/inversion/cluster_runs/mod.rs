@@ -13,10 +13,11 @@
 //!
 //! As D falls like 1/y this falls like 1/y², and the integral beyond the last point like 1/y³ (`docs/theory/inversion.md`, Proposition 12).
 
-mod closed_form;
+pub(super) mod closed_form;
 mod sums;
 
 use crate::approx::Approx;
+use crate::inversion::cluster_runs::closed_form::{ClusterRuns, few_kinds};
 use crate::inversion::contour::{COST_OF_POINT, Contour, ContourPoint, Limits, Line, MAX_POINTS, max_points};
 use crate::inversion::contour_sum::ContourSum;
 use crate::inversion::segment::{ApproxSum, Segment};
@@ -25,8 +26,6 @@ use crate::loss::clusters::BesideClusters;
 use crate::loss::privacy_loss::TiltedLoss;
 use crate::special::root::bisect;
 use crate::stopping::checkpoint;
-pub(crate) use closed_form::ClusterRuns;
-use closed_form::few_kinds;
 use realfft::num_complex::Complex64;
 use std::convert::Infallible;
 use std::f64::consts::PI;
