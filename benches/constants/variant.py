@@ -46,6 +46,8 @@ def _cargo(*arguments: str) -> subprocess.CompletedProcess[str]:
         "CARGO_TARGET_DIR": str(FOLDER / "target"),
         "PYO3_PYTHON": sys.executable,
     }
+    # It would take the place of the other flags.
+    environment.pop("CARGO_ENCODED_RUSTFLAGS", None)
     command = ["cargo", *arguments, "--locked", "--features", "python", "--lib"]
     return subprocess.run(command, cwd=FOLDER, env=environment, capture_output=True, text=True, check=False)
 

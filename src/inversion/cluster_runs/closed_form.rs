@@ -116,6 +116,10 @@ pub(super) fn few_kinds(segments: &[Segment], width: f64) -> Option<Vec<Kind>> {
     if segments.len() > MAX_KINDS || !segments.iter().all(|segment| segment.loss.has_closed_form()) {
         return None;
     }
+    // At least two clusters each: no more is looked at where their sums are too many.
+    if !are_few(segments.iter().map(|segment| (2, segment.steps))) {
+        return None;
+    }
     let kind = |segment: &Segment| Some((segment.loss.clusters(width)?, segment.steps));
     let kinds: Vec<Kind> = segments.iter().map(kind).collect::<Option<_>>()?;
     let losses = kinds.iter().map(at_ends).map(|(losses, steps)| (losses.len(), steps));
