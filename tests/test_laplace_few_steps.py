@@ -109,3 +109,53 @@ def test_delta_is_the_integral_of_its_definition(run, direction):
     )
     assert lower * (1 - 1e-10) <= expected <= upper * (1 + 1e-10)
     assert upper - lower <= 1e-5 * upper
+
+
+def delta_of_two_kinds(first, second, epsilon):
+    """One step of each kind: the mean of the curve of the first at epsilon less the loss of the second."""
+    losses, masses = second.atoms
+    total = sum(mass * first.delta(1, epsilon - loss) for loss, mass in zip(losses, masses, strict=True))
+    last = second.weights.size - 1
+    cuts = [
+        second.output_with_loss(epsilon - kink, piece) for kink in first.kinks(1) for piece in range(last)
+    ]
+    ends = np.unique(np.clip([*range(last + 1), *cuts], 0.0, last))
+    for start, end in itertools.pairwise(ends):
+        if end - start < 1e-13:
+            continue
+        x = 0.5 * (start + end) + 0.5 * (end - start) * NODES
+        values = [first.delta(1, each) for each in epsilon - second.loss(x)]
+        total += 0.5 * (end - start) * float(np.dot(WEIGHTS * second.density(x), values))
+    return float(total)
+
+
+# The second step has losses that all are next to each other, where the first one decides the tilt.
+KINDS = [
+    ((0.49, 0.06, 1), (2.06, 0.0005, 1), "remove", 0.041, 0.1),
+    ((0.91, 0.11, 1), (5.95, 0.00012, 1), "remove", 0.052, 1e-6),
+    ((0.64, 0.17, 1), (4.14, 0.00011, 1), "add", 0.099, 0.1),
+    ((0.6, 0.15, 1), (2.4, 0.00025, 1), "remove", 0.032, 1e-6),
+    ((0.45, 0.42, 1), (4.11, 0.00017, 1), "add", 0.313, 1e-6),
+    ((0.8, 0.1, 2), (3.0, 0.0002, 3), "remove", 0.06, 1e-4),
+]
+
+
+@pytest.mark.parametrize("kinds", KINDS, ids=str)
+def test_steps_of_two_kinds_are_the_integral_of_their_definition(kinds):
+    first, second, direction, epsilon, tolerance = kinds
+    mixtures = [Mixture(*kind, direction) for kind in (first, second)]
+    expected = delta_of_two_kinds(*mixtures, epsilon)
+    curves = [
+        hs.privacy_curve(
+            mechanism=hs.Laplace(scale),
+            sample_rate=rate,
+            steps=1,
+            group_size=group_size,
+            adjacency=direction,
+            tolerance=tolerance,
+        )
+        for scale, rate, group_size in (first, second)
+    ]
+    lower, upper = (curves[0] + curves[1]).bounds(epsilon=epsilon)
+    assert lower * (1 - 1e-10) <= expected <= upper * (1 + 1e-10)
+    assert upper - lower <= tolerance * upper

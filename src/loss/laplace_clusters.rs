@@ -22,6 +22,8 @@ const LEAST_PANEL: f64 = 44.0;
 struct Members {
     atom: Option<Atom>,
     ranges: Vec<Range>,
+    /// Whether these are the first outputs of the branches, or the last ones of one. Where a range is a whole branch its ends do not tell.
+    is_start: bool,
 }
 
 impl LaplaceLoss {
@@ -121,6 +123,7 @@ impl LaplaceLoss {
         let start = Members {
             atom: None,
             ranges: starts().collect(),
+            is_start: true,
         };
         match (between.as_slice(), self.atoms()) {
             ([one], [low, high]) => {
@@ -131,6 +134,7 @@ impl LaplaceLoss {
                 let of_end = Members {
                     atom: Some(*of_end),
                     ranges: vec![end(one)],
+                    is_start: false,
                 };
                 vec![
                     Members {
@@ -146,6 +150,7 @@ impl LaplaceLoss {
                 let of_end = |(range, atom): (&Range, Option<&Atom>)| Members {
                     atom: atom.copied(),
                     ranges: vec![end(range)],
+                    is_start: false,
                 };
                 let mut found: Vec<Members> = ends.map(of_end).collect();
                 let middle = if atoms.len() > 2 { atoms.get(1).copied() } else { None };
@@ -235,7 +240,7 @@ impl LaplaceLoss {
         };
         let (each, b) = (self.stretches(), self.scale());
         let sign = range.branch.direction.sign();
-        let is_start = range.first == range.branch.first * each;
+        let is_start = members.is_start;
         // log r of the atom; that of the start of the range is the smallest.
         let of_atom = sign * members.atom?.loss;
         let piece = (range.first / each).min(self.pieces() - 1);
@@ -323,6 +328,7 @@ mod tests {
         let mut found = Vec::new();
         for (law, scale) in [
             (binomial(1, 0.1), 1.0),
+            (binomial(1, 0.05), 3.0),
             (binomial(4, 0.02), 3.0),
             (binomial(3, 0.1), 0.3),
             (binomial(2, 1.0), 1.0),

@@ -135,15 +135,17 @@ impl Bounds {
         (epsilon, log_known): (f64, f64),
         log_delta: &mut impl FnMut(f64) -> (f64, f64),
     ) {
-        let slack = 2.0 * f64::EPSILON * epsilon.abs();
+        // Of ε less a sum, and of the sum's own bounds.
+        let slack =
+            |sum: &Sum| 2.0 * f64::EPSILON * (epsilon.abs() + sum.mean.lower.abs().max(sum.mean.upper.abs()));
         let log_factor = factor.ln();
         self.error = self.error.max(sums.lower.error).max(sums.upper.error);
         let (terms, _) = add_terms(&mut self.lower, &sums.lower, log_known - log_factor, |sum| {
-            log_factor + sum.log_p + log_delta(epsilon - sum.mean.lower + slack).0
+            log_factor + sum.log_p + log_delta(epsilon - sum.mean.lower + slack(sum)).0
         });
         self.terms += terms;
         let (terms, log_rest) = add_terms(&mut self.upper, &sums.upper, log_known - log_factor, |sum| {
-            log_factor + sum.log_p + log_delta(epsilon - sum.mean.upper - slack).1
+            log_factor + sum.log_p + log_delta(epsilon - sum.mean.upper - slack(sum)).1
         });
         self.upper.add(log_factor + log_rest);
         self.terms += terms;
