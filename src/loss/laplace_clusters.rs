@@ -233,8 +233,6 @@ impl LaplaceLoss {
     ///
     /// > ∫_u^v (r(x) − r(u))·e^{−x/b}/2b = Be^{u/b}·(cosh t − 1), t = (v − u)/b.
     fn mean_of_one_side(&self, members: &Members) -> Option<Interval> {
-        /// Relative error of what the mean of r has beyond its smallest value, but for that of logarithms of r.
-        const RELATIVE: f64 = 1e-12;
         let [range] = members.ranges.as_slice() else {
             return None;
         };
@@ -256,6 +254,8 @@ impl LaplaceLoss {
             0.5f64.ln() - self.pieces() as f64 / b
         };
         let (mut mass, mut excess) = (1.0, (of_atom - least).exp_m1());
+        // Relative error of what the mean of r has beyond its smallest value, but for that of logarithms of r: of exponents, and of sums.
+        let mut relative = 0.0f64;
         let mut first = range.first;
         while first < range.last {
             let piece = first / each;
@@ -265,13 +265,17 @@ impl LaplaceLoss {
             let (log_ratio, _) = self.log_ratio(piece, u);
             error = error.max(self.atom_error() + first_error + self.log_ratio_error(piece, u, log_ratio));
             let here = (-u / b - log_atom).exp() * -0.5 * (-t).exp_m1();
-            let rising = (self.knots[piece].rising.value + u / b - log_atom - least).exp();
+            let log_rising = self.knots[piece].rising;
+            let rising = (log_rising.value + u / b - log_atom - least).exp();
+            let size = log_rising.value.abs() + 2.0 * u / b + 2.0 * log_atom.abs() + least.abs();
+            relative = relative.max(log_rising.error + ROUNDINGS * (4.0 + size));
             mass += here;
             excess += here * (log_ratio - least).exp_m1() + rising * 2.0 * (0.5 * t).sinh().powi(2);
             first = last;
         }
         let beyond = (excess / mass).ln_1p();
-        let slack = 2.0 * error + RELATIVE * beyond + 4.0 * f64::EPSILON * least.abs();
+        let of_sums = ROUNDINGS * (4.0 + (range.last - range.first) as f64);
+        let slack = 2.0 * error + 2.0 * (relative + of_sums) * beyond.abs() + 4.0 * f64::EPSILON * least.abs();
         let mean = sign * (least + beyond);
         (mean.is_finite() && slack.is_finite()).then_some(Interval {
             lower: mean - slack,
