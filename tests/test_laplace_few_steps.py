@@ -159,3 +159,37 @@ def test_steps_of_two_kinds_are_the_integral_of_their_definition(kinds):
     lower, upper = (curves[0] + curves[1]).bounds(epsilon=epsilon)
     assert lower * (1 - 1e-10) <= expected <= upper * (1 + 1e-10)
     assert upper - lower <= tolerance * upper
+
+
+# Lower ends were half of the upper ones.
+LARGE_GROUPS = [
+    (1.3461610932456352, 0.2754466780844273, 74_935, 868, 5.9778948485231811e-11),
+    (18.467692687745675, 0.027536433547501349, 96_060, 483, 2.799960185704015e-10),
+    (0.59672068066500217, 1.2949494643579766e-05, 2, 782, 6.4787659351293348e-07),
+]
+
+
+@pytest.mark.parametrize("run", LARGE_GROUPS, ids=str)
+def test_large_groups_have_close_ends(run):
+    scale, rate, steps, group_size, delta = run
+    lower, upper = hs.get_epsilon(
+        mechanism=hs.Laplace(scale),
+        sample_rate=rate,
+        steps=steps,
+        group_size=group_size,
+        delta=delta,
+        bounds=True,
+    )
+    assert upper - lower <= 1e-6 * upper
+
+
+def test_four_steps_next_to_the_largest_loss_have_close_ends():
+    # All four losses are 4/b with probability 1/16: delta is (1 - e^(epsilon - 16/b)) / 16 next to it.
+    scale, delta = 1.6928735107793915, 1e-12
+    lower, upper = hs.get_epsilon(
+        mechanism=hs.Laplace(scale), sample_rate=1.0, steps=4, group_size=4, delta=delta, bounds=True
+    )
+    expected = 16.0 / scale + np.log1p(-16.0 * delta)
+    assert lower <= expected * (1 + 1e-12)
+    assert expected <= upper * (1 + 1e-12)
+    assert upper - lower <= 1e-6 * upper

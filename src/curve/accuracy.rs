@@ -44,10 +44,13 @@ impl Accuracy {
         }
     }
 
-    /// The same where a width of `least` suffices, because no route may attain less. Contours are designed for what was asked for.
-    pub(crate) fn no_finer_than(self, least: f64) -> Self {
+    /// The same accuracy, which an enclosure of δ of this relative width meets as well.
+    ///
+    /// Where rounding keeps every route from a narrower enclosure, further routes would be tried in vain. The width for which contours are designed
+    /// stays, so that an enclosure is no wider than it has to be.
+    pub(crate) fn accepting(self, width: f64) -> Self {
         Self {
-            sufficient_width: self.sufficient_width.max(least),
+            sufficient_width: self.sufficient_width.max(width),
             ..self
         }
     }
@@ -140,14 +143,14 @@ mod tests {
     }
 
     #[test]
-    fn the_attainable_width_suffices() {
-        let accuracy = Accuracy::compared_with(-9.0, 1e-6).no_finer_than(1e-3);
+    fn an_accepted_width_suffices() {
+        let accuracy = Accuracy::compared_with(-9.0, 1e-6).accepting(1e-3);
         assert_eq!(
             (accuracy.width, accuracy.cell_width, accuracy.sufficient_width),
             (1e-6, 1e-6, 1e-3)
         );
         assert_eq!(accuracy.threshold, Some(-9.0));
-        let coarse = Accuracy::of_width(0.1).no_finer_than(1e-3);
+        let coarse = Accuracy::of_width(0.1).accepting(1e-3);
         assert_eq!((coarse.width, coarse.sufficient_width), (0.1, 0.1));
     }
 

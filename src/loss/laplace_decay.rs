@@ -136,7 +136,7 @@ impl LaplaceLoss {
     pub(crate) fn decay(&self, nodes: &Nodes) -> LaplaceDecay {
         let atoms = self.atoms().iter();
         let atoms = atoms
-            .map(|atom| self.tilted_mass(nodes, atom.loss, atom.log_mass))
+            .map(|atom| self.tilted_mass(nodes, (atom.loss, self.atom_error()), atom.log_mass).0)
             .sum();
         let each = self.stretches();
         let whole = self.pieces() * each;
@@ -153,7 +153,7 @@ impl LaplaceLoss {
         for (index, branch, piece) in self.all_pieces() {
             for i in piece * each..(piece + 1) * each {
                 for end in [i, i + 1] {
-                    let (density, _) =
+                    let ((density, _), _) =
                         self.density_of_loss(nodes, branch.direction, piece, end as f64 / each as f64);
                     stretches[index * whole + i].1 += 2.0 * density;
                 }
@@ -173,20 +173,23 @@ impl LaplaceLoss {
         }
     }
 
-    /// e^{cℓ} times the mass of an output, over the moment of the nodes, rounded up.
-    fn tilted_mass(&self, nodes: &Nodes, loss: f64, log_mass: f64) -> f64 {
+    /// e^{cℓ} times the mass of an output with a loss that is off by `loss_error` at most, over the moment of the nodes: rounded up, and the relative error
+    /// by which it may be too large.
+    fn tilted_mass(&self, nodes: &Nodes, (loss, loss_error): (f64, f64), log_mass: f64) -> (f64, f64) {
         let Approx { value, error } = nodes.log_moment;
-        let room = self.log_factor().error + error + nodes.c.abs() * self.atom_error();
+        let room = self.log_factor().error + error + nodes.c.abs() * loss_error;
         let rounding = 4.0 * f64::EPSILON * (log_mass.abs() + (nodes.c * loss).abs() + value.abs());
-        (log_mass + nodes.c * loss - value + room + rounding).exp()
+        let mass = (log_mass + nodes.c * loss - value + room + rounding).exp();
+        (mass, (2.0 * (room + rounding)).exp_m1())
     }
 
-    /// f and ℓ' at an output of a piece.
-    fn density_of_loss(&self, nodes: &Nodes, direction: Direction, piece: usize, x: f64) -> (f64, f64) {
+    /// f at an output of a piece, rounded up, with its relative error, and ℓ'.
+    fn density_of_loss(&self, nodes: &Nodes, direction: Direction, piece: usize, x: f64) -> ((f64, f64), f64) {
         let (log_ratio, slope) = self.log_ratio(piece, x);
         let log_mass = self.log_density(direction, x, log_ratio);
-        let tilted = self.tilted_mass(nodes, direction.sign() * log_ratio, log_mass);
-        (tilted / slope, slope)
+        let loss_error = self.atom_error().max(self.log_ratio_error(piece, x, log_ratio));
+        let (mass, error) = self.tilted_mass(nodes, (direction.sign() * log_ratio, loss_error), log_mass);
+        ((mass / slope, error), slope)
     }
 
     /// A bound on the total variation of the density of the losses of some outputs together.
@@ -210,11 +213,12 @@ impl LaplaceLoss {
                 let piece = first / each;
                 let last = range.last.min((piece + 1) * each);
                 let at = |i: usize| self.density_of_loss(nodes, direction, piece, i as f64 / each as f64);
-                let ((start, slope_first), (end, slope_last)) = (at(first), at(last));
+                let (((start, of_start), slope_first), ((end, of_end), slope_last)) = (at(first), at(last));
+                let room = ROOM + of_start.max(of_end);
                 let grows = |slope: f64| power * slope >= 3.0 / self.scale();
                 let is_monotone = power <= 0.0 || grows(slope_first) || !grows(slope_last);
                 let inner = if is_monotone { (end - start).abs() } else { start + end };
-                total += (start - before).abs() + inner + ROOM * (before + start + end);
+                total += (start - before).abs() + inner + room * (before + start + end);
                 (before, first) = (end, last);
             }
             total += before;
@@ -222,7 +226,8 @@ impl LaplaceLoss {
         total * (1.0 + 1e-12)
     }
 
-    /// What the tilted law of `nodes` has in some ranges, and `clustered` of it in none; `decay` is that of all of it.
+    /// What the tilted law of `nodes` has in some ranges of outputs, and its mass in none of them, which is that of the clusters; `decay` is that of all
+    /// of it.
     pub(crate) fn beside(&self, nodes: &Nodes, decay: &LaplaceDecay, ranges: &[Range]) -> BesideClusters {
         let whole = self.pieces() * self.stretches();
         let (mut stretches, mut all_in_ranges) = (Vec::new(), 0.0);
@@ -295,7 +300,7 @@ mod tests {
                     for piece in 0..loss.pieces() {
                         for i in 0..=2000 {
                             let x = piece as f64 + f64::from(i) / 2000.0;
-                            let (density, _) = loss.density_of_loss(&nodes, direction, piece, x);
+                            let ((density, _), _) = loss.density_of_loss(&nodes, direction, piece, x);
                             exact += (density - before).abs();
                             before = density;
                         }

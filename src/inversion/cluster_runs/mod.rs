@@ -185,15 +185,22 @@ impl<'a> Steps<'a> {
         let decayed = self.beside(width)?.log_decay(reach).exp();
         let size = self.size();
         let mut log_moment = ApproxSum::default();
-        let mut points = vec![Powers::default(); last + 1];
+        let mut transforms = Vec::with_capacity(self.0.len());
         for step in &mut self.0 {
             checkpoint();
             log_moment.add(step.tilted.moments().log_moment.times(step.steps));
-            let transforms = step.tilted.transforms_by_clusters(width, spacing, last)?;
-            for (point, [clusters, beside]) in points.iter_mut().zip(transforms) {
-                point.multiply(clusters, beside, step.steps);
-            }
+            transforms.push((step.steps, step.tilted.transforms_by_clusters(width, spacing, last)?));
         }
+        let points = (0..=last).map(|j| match transforms.as_slice() {
+            [(steps, of_step)] if *steps <= FEW_TERMS => rest_of_power(of_step[j], *steps as usize),
+            all => {
+                let mut powers = Powers::default();
+                for (steps, of_step) in all {
+                    powers.multiply(of_step[j], *steps);
+                }
+                powers.rest()
+            }
+        });
         let line = Line {
             c: tilt.c,
             log_moment: log_moment.value(),
@@ -202,8 +209,7 @@ impl<'a> Steps<'a> {
             left_out: Vec::new(),
             size,
         };
-        let points = points.into_iter().map(|point| ContourPoint::of(point.rest()));
-        Some(Contour::through(line, tilt, points.collect()))
+        Some(Contour::through(line, tilt, points.map(ContourPoint::of).collect()))
     }
 }
 
@@ -227,8 +233,9 @@ impl Beside {
 fn log_remainder(parts: impl Iterator<Item = (f64, f64, f64)>) -> f64 {
     /// Room for the rounding of sums and logarithms.
     const ROOM: f64 = 1e-12;
-    let (mut log_product, mut first, mut second) = (0.0, 0.0, 0.0);
+    let (mut log_product, mut first, mut second, mut count) = (0.0, 0.0, 0.0, 0.0);
     for (steps, clusters, beside) in parts {
+        count += steps;
         let whole = clusters + beside;
         let share = beside / whole;
         log_product += steps * whole.ln();
@@ -236,7 +243,7 @@ fn log_remainder(parts: impl Iterator<Item = (f64, f64, f64)>) -> f64 {
         second += steps * share * share;
     }
     let pairs: f64 = first * first * (1.0 + ROOM) - second;
-    log_product + (0.5 * pairs).ln() + ROOM * (1.0 + log_product.abs())
+    log_product + (0.5 * pairs).ln() + ROOM * (1.0 + count + log_product.abs())
 }
 
 /// Products of powers over all steps at one y.
@@ -248,9 +255,6 @@ struct Powers {
     clusters: Approx<Complex64>,
     /// Σ T·D·A^{T − 1}·Π A^T, the product over the other kinds of steps.
     all_but_one: Approx<Complex64>,
-    /// What the first has beyond the two others, as one sum, for few steps of one kind.
-    rest: Option<Approx<Complex64>>,
-    is_empty: bool,
 }
 
 impl Default for Powers {
@@ -260,17 +264,13 @@ impl Default for Powers {
             all: one,
             clusters: one,
             all_but_one: Approx::default(),
-            rest: None,
-            is_empty: true,
         }
     }
 }
 
 impl Powers {
     /// Multiplies by `steps` steps with A = `clusters` and D = `beside`.
-    fn multiply(&mut self, clusters: Approx<Complex64>, beside: Approx<Complex64>, steps: f64) {
-        self.rest = (self.is_empty && steps <= FEW_TERMS).then(|| rest_of_power(clusters, beside, steps as usize));
-        self.is_empty = false;
+    fn multiply(&mut self, [clusters, beside]: [Approx<Complex64>; 2], steps: f64) {
         let mut whole = clusters + beside;
         whole.error += f64::EPSILON * whole.value.norm();
         self.all = product(self.all, power(whole, steps));
@@ -282,20 +282,18 @@ impl Powers {
         self.clusters = product(self.clusters, of_clusters);
     }
 
-    /// The transform of the runs without a closed form, by the difference or, where that has the smaller error, by its terms.
+    /// The transform of the runs without a closed form, by the difference.
     fn rest(self) -> Approx<Complex64> {
         let closed = self.clusters + self.all_but_one;
         let mut difference = self.all - closed;
         let size = self.all.value.norm() + self.clusters.value.norm() + self.all_but_one.value.norm();
         difference.error += 4.0 * f64::EPSILON * size;
-        self.rest
-            .filter(|rest| rest.error < difference.error)
-            .unwrap_or(difference)
+        difference
     }
 }
 
-/// Σ_{m ≥ 2} C(T, m)·A^{T − m}·D^m: for few steps the difference of powers lacks the digits that its terms have.
-fn rest_of_power(a: Approx<Complex64>, d: Approx<Complex64>, steps: usize) -> Approx<Complex64> {
+/// Σ_{m ≥ 2} C(T, m)·A^{T − m}·D^m, the transform for steps of one kind: the difference of powers lacks the digits that its terms have.
+fn rest_of_power([a, d]: [Approx<Complex64>; 2], steps: usize) -> Approx<Complex64> {
     let (size_a, size_d) = (a.value.norm(), d.value.norm());
     let (mut value, mut size, mut largest) = (Complex64::default(), 0.0, 0.0);
     // By Horner's rule in D, with the powers of A: C(T, m + 1) = C(T, m)·(T − m)/(m + 1).

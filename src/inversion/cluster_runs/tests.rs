@@ -139,6 +139,10 @@ fn the_remainder_beyond_the_linear_part_is_bounded() {
     // Of two kinds with one step each only the product of both parts is left.
     let bound = log_remainder([(1.0, 0.3, 0.2), (1.0, 0.6, 0.1)].into_iter());
     assert!((bound - 0.02f64.ln()).abs() < 1e-9 && bound >= 0.02f64.ln(), "{bound}");
+    // Of thousands of steps the logarithm of a number next to 1 has its rounding thousands of times.
+    let bound = log_remainder([(8000.0, 1.0 - 0.3e-13, 1e-30)].into_iter());
+    let exact = 8000.0 * (-0.3e-13f64).ln_1p() + (0.5 * 8000.0 * 7999.0 * 1e-60f64).ln();
+    assert!(bound >= exact && bound < exact + 1e-8, "{bound} {exact}");
     // As many kinds as one with that many steps.
     let of_equal = log_remainder([(3.0, 0.3, 0.2)].into_iter());
     let of_kinds = log_remainder([(1.0, 0.3, 0.2); 3].into_iter());
@@ -152,9 +156,10 @@ fn errors_of_powers_and_of_what_they_leave_are_attained() {
     let number = |size: f64, angle: f64, error: f64| Approx::new(Complex64::from_polar(size, angle), error);
     for steps in [2usize, 5, 12] {
         for (a, d) in [(0.7, 0.2), (0.3, 0.6), (0.95, 1e-3)] {
-            let exact = rest_of_power(number(a, 0.0, 0.0), number(d, 0.0, 0.0), steps).value;
-            let off = rest_of_power(number(a + ERROR, 0.0, 0.0), number(d + ERROR, 0.0, 0.0), steps).value - exact;
-            let found = rest_of_power(number(a, 0.0, ERROR), number(d, 0.0, ERROR), steps);
+            let exact = rest_of_power([number(a, 0.0, 0.0), number(d, 0.0, 0.0)], steps).value;
+            let off =
+                rest_of_power([number(a + ERROR, 0.0, 0.0), number(d + ERROR, 0.0, 0.0)], steps).value - exact;
+            let found = rest_of_power([number(a, 0.0, ERROR), number(d, 0.0, ERROR)], steps);
             assert!(
                 off.norm() <= found.error && off.norm() > 0.99 * found.error,
                 "{steps} {a} {d}: {off} {found:?}"
@@ -202,16 +207,16 @@ fn powers_of_many_steps_are_within_their_rounding() {
 fn what_is_left_of_a_power_keeps_its_digits() {
     let a = Approx::new(Complex64::from_polar(0.9, 0.4), 1e-16);
     let d = Approx::new(Complex64::from_polar(1e-7, -1.0), 1e-23);
-    let mut powers = Powers::default();
-    powers.multiply(a, d, 6.0);
-    let rest = powers.rest();
+    let rest = rest_of_power([a, d], 6);
     // C(6, 2)·|a|⁴·|d|², as d is so small.
     assert!(
         (rest.value.norm() / (15.0 * 0.9f64.powi(4) * 1e-14) - 1.0).abs() < 1e-6,
         "{rest:?}"
     );
     assert!(rest.error < 1e-12 * rest.value.norm(), "{rest:?}");
-    let difference = Powers { rest: None, ..powers }.rest();
+    let mut powers = Powers::default();
+    powers.multiply([a, d], 6.0);
+    let difference = powers.rest();
     assert!((difference.value - rest.value).norm() <= difference.error + rest.error);
     assert!(difference.error > 1e3 * rest.error, "{difference:?} {rest:?}");
 }

@@ -60,6 +60,8 @@ const NEGLIGIBLE: f64 = 1e-9;
 const ROUNDS: usize = 6;
 const MUCH: f64 = 0.3;
 
+/// Width at the ends of a range over that in its middle, at most, about: up to three were seen.
+const ENDS: f64 = 4.0;
 /// Most batches: errors of a power of a transform grow in proportion to their number, and δ would have few digits.
 const MOST_BATCHES: f64 = 1e5;
 /// Places that are kept, 100 MB of them: all are forgotten when there are more.
@@ -135,7 +137,7 @@ impl SumsOnLattice {
         let slack = 8.0 * f64::EPSILON * (1.0 + log_factor.abs() + epsilon);
         let digits = (-width.log10()).ceil().clamp(FEWEST_DIGITS, MOST_DIGITS);
         let mut found = Enclosure::TRIVIAL;
-        // At the ends of a range δ may be wider than in its middle.
+        // At the ends of a range δ may be a few times as wide as in its middle. What is wider than that is limited by the number of places.
         for digits in [digits, digits + 1.0] {
             let Some(sides) = self.sides(&threshold, digits, places, tables) else {
                 break;
@@ -145,7 +147,7 @@ impl SumsOnLattice {
                 lower + log_factor - slack,
                 upper + log_factor + slack,
             ));
-            if found.width() <= width {
+            if found.width() <= width || found.width() > ENDS * width {
                 break;
             }
         }
