@@ -445,7 +445,7 @@ def test_explain_is_about_one_group():
 
 
 def test_a_wide_interval_is_a_warning_beside_the_answer():
-    # With so little noise the losses of one step differ by factors of thousands, and no route attains the tolerance.
+    # With so little noise the losses of one step differ by factors of thousands: no route is narrow enough.
     options = ["--mechanism", "laplace", "--scale", "0.05", "--sample-rate", "0.001", "--steps", "9"]
     found = call("delta", "--epsilon", "42.3", "--group-size", "4", *options)
     assert found.exit_code == 0
