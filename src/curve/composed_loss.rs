@@ -6,7 +6,7 @@
 use crate::curve::accuracy::Accuracy;
 use crate::curve::epsilon_search;
 use crate::curve::epsilon_search::{Found, Query, StartingPoint};
-use crate::curve::evaluators::{Evaluators, log_difference};
+use crate::curve::evaluators::{Evaluators, log_difference_below};
 use crate::curve::loss_sum::LossSum;
 use crate::curve::routes::Route;
 use crate::curve::singular_mass::{SingularMass, delta_of_nothing};
@@ -59,7 +59,7 @@ impl Noiseless {
     fn delta(&mut self, epsilon: f64, accuracy: &Accuracy) -> Enclosure {
         let found = self.run.delta_for(epsilon, accuracy);
         let confused = self.log_confusion + log1p_exp(epsilon);
-        found.with_logs(log_difference(found.log_lower, confused), found.log_upper)
+        found.with_logs(log_difference_below(found.log_lower, confused), found.log_upper)
     }
 }
 

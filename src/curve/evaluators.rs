@@ -6,7 +6,7 @@ use crate::curve::singular_mass::rounded;
 use crate::grid::composition::Grid;
 use crate::interval::Enclosure;
 use crate::inversion::contour_sum::ContourSum;
-use crate::special::log_space::LogSum;
+use crate::special::log_space::{LogSum, log_difference};
 use std::sync::Arc;
 
 /// Number of contours, and of grids, that are kept: the latest ones. More take more memory and more time at every later ε.
@@ -74,7 +74,7 @@ impl Evaluators {
         if !contour.is_below_zero() {
             return found;
         }
-        let lower = log_difference(found.log_lower, self.log_truncated_mass);
+        let lower = log_difference_below(found.log_lower, self.log_truncated_mass);
         found.with_logs(lower, found.log_upper)
     }
 
@@ -93,21 +93,12 @@ impl Evaluators {
 }
 
 /// log(e^a − e^b), rounded down; −∞ where that is not positive.
-pub(super) fn log_difference(a: f64, b: f64) -> f64 {
-    if b >= a {
-        return f64::NEG_INFINITY;
-    }
+pub(super) fn log_difference_below(a: f64, b: f64) -> f64 {
+    let difference = log_difference(a, b);
     if b == f64::NEG_INFINITY {
-        return a;
+        return difference;
     }
-    // Of two next to each other the difference has its digits in the exponential less 1.
-    let ratio = b - a;
-    let rest = if ratio < -std::f64::consts::LN_2 {
-        (-ratio.exp()).ln_1p()
-    } else {
-        (-ratio.exp_m1()).ln()
-    };
-    rounded(a + rest, -1.0)
+    rounded(difference, -1.0)
 }
 
 /// Appends `new` in place of the oldest where there is no room.
@@ -137,18 +128,18 @@ mod tests {
 
     #[test]
     fn a_difference_of_logarithms_is_rounded_down() {
-        let found = log_difference(0.5f64.ln(), 0.125f64.ln());
+        let found = log_difference_below(0.5f64.ln(), 0.125f64.ln());
         assert!(found <= 0.375f64.ln() && found > 0.375f64.ln() - 1e-14);
-        assert_eq!(log_difference(-1.0, f64::NEG_INFINITY), -1.0);
+        assert_eq!(log_difference_below(-1.0, f64::NEG_INFINITY), -1.0);
         // −600 + log(1 − e^{−1}) and −600 + log(1 − e^{−2⁻³⁰}) by mpmath in 30 digits: sums of that size are rounded by 1e-13.
         for (b, exact, wide) in [
             (-601.0, -600.458_675_145_387_1, 1e-12),
             (-600.0 - 2f64.powi(-30), -620.794_415_417_264, 1e-11),
         ] {
-            let found = log_difference(-600.0, b);
+            let found = log_difference_below(-600.0, b);
             assert!(found <= exact - 1e-13 && found > exact - wide, "{b}: {found} {exact}");
         }
-        assert_eq!(log_difference(-2.0, -1.0), f64::NEG_INFINITY);
+        assert_eq!(log_difference_below(-2.0, -1.0), f64::NEG_INFINITY);
     }
 
     #[test]

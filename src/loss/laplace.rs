@@ -9,6 +9,7 @@
 use crate::approx::Approx;
 use crate::loss::fixed_rule::FixedRule;
 use crate::loss::laplace_sums::{Knot, knots, over_first};
+use crate::loss::laplace_truncation::Missing;
 use crate::loss::loss_curve::Atom;
 use crate::loss::max_loss::MaxLoss;
 use crate::step::{Direction, GroupLaw};
@@ -47,6 +48,8 @@ pub(crate) struct LaplaceLoss {
     pub(crate) max_loss: MaxLoss,
     /// Densities that moments took so far.
     pub(crate) work: u64,
+    /// What is left out of it.
+    pub(crate) missing: Option<Missing>,
     /// Nodes by which moments are estimated, shared by all copies, once they were asked for.
     pub(crate) fixed_rule: Arc<OnceLock<LaplaceRule>>,
 }
@@ -139,6 +142,7 @@ impl LaplaceLoss {
             mirrored: None,
             max_loss: MaxLoss::NOTHING,
             work: 0,
+            missing: None,
             fixed_rule: Arc::default(),
         }
     }
@@ -194,7 +198,7 @@ impl LaplaceLoss {
     }
 
     /// |log r| at the whole number j, where it is largest.
-    fn max_loss_at(&self, j: usize) -> MaxLoss {
+    pub(crate) fn max_loss_at(&self, j: usize) -> MaxLoss {
         let Approx { value, error } = self.knots[j].log_ratio;
         let bound = (value.abs() + error) * (1.0 + f64::EPSILON);
         MaxLoss::within(bound, 2.0 * self.atom_error() + 4.0 * f64::EPSILON * bound)

@@ -13,6 +13,7 @@ use crate::loss::laplace_sums::Knot;
 use crate::loss::loss_curve::Atom;
 use crate::loss::nodes::Nodes;
 use crate::special::log_space::{LogSum, log_add};
+use crate::special::root::first_where;
 use crate::step::Direction;
 
 /// −log of the width of a panel, at most, with what else the log of a weight is made of.
@@ -77,16 +78,20 @@ impl LaplaceLoss {
     }
 
     /// The outputs of each branch that are in no cluster.
-    fn between(&self, width: f64) -> Vec<Range> {
+    pub(super) fn between(&self, width: f64) -> Vec<Range> {
         let each = self.stretches();
         let end = self.pieces() * each;
         let level = |i: usize| self.log_ratio_of_stretch(i);
         let of = |(index, &branch): (usize, &Branch)| {
             let start = branch.first * each;
             let (low, high) = (level(start), level(end));
-            // log r grows with the output.
-            let first = first_where(start, end, |i| level(i) - low > width).max(start + 1) - 1;
-            let last = first_where(first, end, |i| high - level(i) <= width);
+            // log r grows with the output. Where outputs beyond an end are left out, the stretch next to it stands for their losses.
+            let is_cut_at_start = self.missing.is_some() && branch.first > 0;
+            let is_cut_at_end = self.outer_atoms(index).1.is_none();
+            let within = first_where(start, end, |i| level(i) - low > width).max(start + 1) - 1;
+            let first = within.max(start + usize::from(is_cut_at_start));
+            let from = first_where(first, end, |i| high - level(i) <= width);
+            let last = from.min(end - usize::from(is_cut_at_end)).max(first);
             Range {
                 branch,
                 index,
@@ -125,40 +130,47 @@ impl LaplaceLoss {
             ranges: starts().collect(),
             is_start: true,
         };
-        match (between.as_slice(), self.atoms()) {
-            ([one], [low, high]) => {
-                let (of_start, of_end) = match one.branch.direction {
-                    Direction::Remove => (low, high),
-                    Direction::Add => (high, low),
-                };
-                let of_end = Members {
-                    atom: Some(*of_end),
-                    ranges: vec![end(one)],
-                    is_start: false,
-                };
-                vec![
-                    Members {
-                        atom: Some(*of_start),
-                        ..start
-                    },
-                    of_end,
-                ]
-            }
-            (both, atoms) => {
-                // The first branch is "add", with the smallest losses, and the second one "remove".
-                let ends = both.iter().zip([atoms.first(), atoms.last()]);
-                let of_end = |(range, atom): (&Range, Option<&Atom>)| Members {
-                    atom: atom.copied(),
-                    ranges: vec![end(range)],
-                    is_start: false,
-                };
-                let mut found: Vec<Members> = ends.map(of_end).collect();
-                let middle = if atoms.len() > 2 { atoms.get(1).copied() } else { None };
-                let start = Members { atom: middle, ..start };
-                if middle.is_some() || start.ranges.iter().any(|range| range.first < range.last) {
-                    found.push(start);
+        let of_end = |(range, atom): (&Range, Option<Atom>)| Members {
+            atom,
+            ranges: vec![end(range)],
+            is_start: false,
+        };
+        if let [one] = between.as_slice() {
+            let (of_start, atom) = self.outer_atoms(0);
+            return vec![
+                Members {
+                    atom: of_start,
+                    ..start
+                },
+                of_end((one, atom)),
+            ];
+        }
+        let ends = between.iter().map(|range| (range, self.outer_atoms(range.index).1));
+        let mut found: Vec<Members> = ends.map(of_end).collect();
+        let (middle, _) = self.outer_atoms(0);
+        if middle.is_some() || start.ranges.iter().any(|range| range.first < range.last) {
+            found.push(Members { atom: middle, ..start });
+        }
+        found
+    }
+
+    /// The atoms of the outputs before the first piece of a branch and beyond its last one. Where there are two branches they share the former.
+    fn outer_atoms(&self, index: usize) -> (Option<Atom>, Option<Atom>) {
+        let atoms = self.atoms();
+        let (first, last) = (atoms.first().copied(), atoms.last().copied());
+        // The atom of the outputs that P has the most of is never left out.
+        match (self.branches(), atoms.len()) {
+            ([one], count) => {
+                let other = if count > 1 { first } else { None };
+                match one.direction {
+                    Direction::Remove => (other, last),
+                    Direction::Add => (last, other),
                 }
-                found
+            }
+            // The first branch is "add", with the smallest losses, and the second one "remove".
+            (_, count) => {
+                let middle = if count > 2 { Some(atoms[1]) } else { None };
+                (middle, if index == 0 { first } else { last })
             }
         }
     }
@@ -246,7 +258,7 @@ impl LaplaceLoss {
         let (log_first, _) = self.log_ratio(piece, x);
         let first_error = self.log_ratio_error(piece, x, log_first);
         let least = if is_start { of_atom } else { log_first };
-        let mut error = self.atom_error() + first_error;
+        let mut error = self.atom_error().max(first_error);
         // Masses of the noise over that of the atom.
         let log_atom = if is_start {
             0.5f64.ln()
@@ -263,7 +275,7 @@ impl LaplaceLoss {
             let [u, v] = [first, last].map(|i| i as f64 / each as f64);
             let t = (v - u) / b;
             let (log_ratio, _) = self.log_ratio(piece, u);
-            error = error.max(self.atom_error() + first_error + self.log_ratio_error(piece, u, log_ratio));
+            error = error.max(self.log_ratio_error(piece, u, log_ratio));
             let here = (-u / b - log_atom).exp() * -0.5 * (-t).exp_m1();
             let log_rising = self.knots[piece].rising;
             let rising = (log_rising.value + u / b - log_atom - least).exp();
@@ -275,7 +287,7 @@ impl LaplaceLoss {
         }
         let beyond = (excess / mass).ln_1p();
         let of_sums = ROUNDINGS * (4.0 + (range.last - range.first) as f64);
-        let slack = 2.0 * error + 2.0 * (relative + of_sums) * beyond.abs() + 4.0 * f64::EPSILON * least.abs();
+        let slack = error + 2.0 * (relative + of_sums) * beyond.abs() + 4.0 * f64::EPSILON * least.abs();
         let mean = sign * (least + beyond);
         (mean.is_finite() && slack.is_finite()).then_some(Interval {
             lower: mean - slack,
@@ -303,20 +315,6 @@ impl LaplaceLoss {
             error + self.log_factor().error + ROUNDINGS * (4.0 + size),
         )
     }
-}
-
-/// The first index of a range at which a condition is met that stays met; the end if there is none.
-fn first_where(start: usize, end: usize, is_met: impl Fn(usize) -> bool) -> usize {
-    let (mut low, mut high) = (start, end);
-    while low < high {
-        let middle = low + (high - low) / 2;
-        if is_met(middle) {
-            high = middle;
-        } else {
-            low = middle + 1;
-        }
-    }
-    low
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@ use crate::approx::Approx;
 use crate::loss::characteristic_function::{cost_of_frequency, smooth_changes};
 use crate::loss::clusters::{BesideClusters, decay_of};
 use crate::loss::laplace::{Branch, LaplaceLoss};
+use crate::loss::laplace_moments::LEAST_LOG_TOLERANCE;
 use crate::loss::nodes::Nodes;
 use crate::loss::privacy_loss::{TiltedLoss, TiltedMoments};
 use crate::step::Direction;
@@ -46,7 +47,12 @@ impl TiltedLoss for TiltedLaplace<'_> {
     }
 
     fn certify(&mut self, reach: f64) {
-        self.nodes = self.loss.nodes(self.nodes.c, reach);
+        // Errors of the moment count as often as there are steps: where they must be small, so must those of the nodes.
+        self.nodes = if self.log_tolerance < LEAST_LOG_TOLERANCE {
+            self.loss.nodes(self.nodes.c, reach)
+        } else {
+            self.loss.nodes_of_transform(self.nodes.c, reach, self.log_tolerance)
+        };
     }
 
     fn quadrature_error(&self) -> f64 {

@@ -23,7 +23,7 @@ impl LaplaceLoss {
             return None;
         }
         self.work += rule.size() as u64;
-        rule.moments(c, 0.0, 0.0)
+        rule.moments(c, 0.0, self.missing.as_ref().map_or(0.0, |missing| missing.p.value))
     }
 
     fn make_fixed_rule(&self) -> LaplaceRule {

@@ -10,6 +10,9 @@ pub(super) const ROUNDINGS: f64 = 8.0 * f64::EPSILON;
 /// Tilted probability below which a part is counted as error in place of a node.
 const NEGLIGIBLE_WEIGHT: f64 = 1e-30;
 
+/// Moments whose logarithm is below this, in absolute value, are found from their distance from 1.
+const NEAR_ONE: f64 = 0.5;
+
 /// An atom or a node.
 pub(super) struct Part {
     pub(super) loss: f64,
@@ -65,50 +68,53 @@ impl Change {
     }
 }
 
-/// log Σ e^{log p + cℓ}. There may be a million parts, so that the sum, over its largest term, carries what additions round off.
-fn log_sum(parts: &[Part], c: f64) -> f64 {
+/// e^{log p + cℓ} of each part over the largest of them, and the logs of that and of their sum. There may be a million parts, so that the sum carries what
+/// additions round off.
+fn tilted_masses(parts: &[Part], c: f64) -> (Vec<f64>, f64, f64) {
     let exponents = || parts.iter().map(move |part| part.log_mass + c * part.loss);
     let largest = exponents().fold(f64::NEG_INFINITY, f64::max);
     if largest == f64::NEG_INFINITY {
-        return largest;
+        return (vec![0.0; parts.len()], largest, largest);
     }
+    let masses: Vec<f64> = exponents().map(|exponent| (exponent - largest).exp()).collect();
     let mut total = CompensatedSum::default();
-    for exponent in exponents() {
-        total.add((exponent - largest).exp());
+    masses.iter().for_each(|&mass| total.add(mass));
+    (masses, largest, largest + total.value().ln())
+}
+
+/// E[e^{cℓ} − 1] and a bound on its rounding error.
+fn excess_of(parts: &[Part], left_out: Approx, c: f64) -> Approx {
+    let (mut excess, mut rounding) = (CompensatedSum::default(), left_out.error);
+    excess.add(left_out.value);
+    for part in parts {
+        let Change { value, slope, size } = Change::of(part.loss, part.log_mass, c);
+        excess.add(value);
+        rounding +=
+            value.abs() * (ROUNDINGS * (4.0 + size + part.log_mass.abs()) + part.error) + slope * part.error;
     }
-    largest + total.value().ln()
+    Approx::new(excess.value(), rounding)
 }
 
 /// The law of `parts` tilted by c; e^`log_error` is what quadrature may be off by, and all masses may be off by one factor, whose log
 /// is at most `factor_error`.
 pub(super) fn law_of(parts: &[Part], left_out: Approx, c: f64, (log_error, factor_error): (f64, f64)) -> Nodes {
-    let log_total = log_sum(parts, c);
-    let (mut excess, mut excess_rounding) = (CompensatedSum::default(), left_out.error); // E[e^{cℓ} − 1]
-    excess.add(left_out.value);
-    for part in parts {
-        let Part {
-            loss, log_mass, error, ..
-        } = *part;
-        let Change { value, slope, size } = Change::of(loss, log_mass, c);
-        excess.add(value);
-        excess_rounding += value.abs() * (ROUNDINGS * (4.0 + size + log_mass.abs()) + error) + slope * error;
-    }
-    let excess = excess.value();
-    let near_one = log_total.abs() < 0.5;
+    let (masses, log_largest, log_total) = tilted_masses(parts, c);
+    let scale = (log_largest - log_total).exp();
+    let near_one = (log_total.abs() < NEAR_ONE).then(|| excess_of(parts, left_out, c));
     let mut nodes = Nodes {
         c,
-        log_moment: Approx::exact(if near_one { excess.ln_1p() } else { log_total }),
+        log_moment: Approx::exact(near_one.map_or(log_total, |excess| excess.value.ln_1p())),
         error: 2.0 * (log_error - log_total).exp(),
         ..Nodes::default()
     };
-    for &Part {
-        loss,
-        log_mass,
-        error,
-        output,
-    } in parts
-    {
-        let weight = (log_mass + c * loss - log_total).exp();
+    for (part, mass) in parts.iter().zip(masses) {
+        let &Part {
+            loss,
+            log_mass,
+            error,
+            output,
+        } = part;
+        let weight = mass * scale;
         if weight < NEGLIGIBLE_WEIGHT && output.1 > 0.0 {
             // φ − 1 loses both the weight times e^{iyℓ} and the weight.
             nodes.error += 2.0 * weight;
@@ -128,8 +134,9 @@ pub(super) fn law_of(parts: &[Part], left_out: Approx, c: f64, (log_error, facto
     let mean = nodes.mean;
     let spread = |(weight, loss): (&f64, &f64)| weight * (loss - mean).powi(2);
     nodes.variance = nodes.weights.iter().zip(&nodes.losses).map(spread).sum();
-    let rounding = if near_one {
-        (excess_rounding + factor_error * excess.abs()) * (-log_total).exp() + f64::EPSILON * excess.abs()
+    let rounding = if let Some(excess) = near_one {
+        let size = excess.value.abs();
+        (excess.error + factor_error * size) * (-log_total).exp() + f64::EPSILON * size
     } else {
         nodes.weight_rounding.0
             + factor_error

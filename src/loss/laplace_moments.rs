@@ -7,6 +7,7 @@ use crate::approx::Approx;
 use crate::loss::laplace::{Branch, LaplaceLoss};
 use crate::loss::laplace_law::{Part, ROUNDINGS, change_without_tilt, law_of};
 use crate::loss::laplace_sums::Knot;
+use crate::loss::laplace_truncation::Missing;
 use crate::loss::loss_curve::Atom;
 use crate::loss::nodes::Nodes;
 use crate::special::adaptive::{self, Address, Found, Integrand, RuleBounds, Tolerance};
@@ -33,7 +34,7 @@ const MOST_GROWTH_OF_TRANSFORM: f64 = 45.0;
 const LOG_PART_OF_PANEL: f64 = -8.0;
 const LOG_PART_OF_REST: f64 = -3.0;
 /// Errors of a transform below e^−36 are lost in rounding.
-const LEAST_LOG_TOLERANCE: f64 = -36.0;
+pub(crate) const LEAST_LOG_TOLERANCE: f64 = -36.0;
 /// Maximum number of stretches into which one piece is cut.
 const MOST_STRETCHES: f64 = 32.0;
 
@@ -59,7 +60,7 @@ impl LaplaceLoss {
         self.nodes_for((c, y), TOLERANCE, MOST_GROWTH)
     }
 
-    /// Nodes for a transform alone, with errors of about e^`log_tolerance` of the moment up to y; the moment itself may lack digits.
+    /// Nodes for a transform, with errors of about e^`log_tolerance` of the moment up to y; the moment itself has an error of that size, too.
     pub(crate) fn nodes_of_transform(&mut self, c: f64, y: f64, log_tolerance: f64) -> Nodes {
         let log_tolerance = log_tolerance.max(LEAST_LOG_TOLERANCE);
         let tolerance = Tolerance {
@@ -264,6 +265,9 @@ impl<'a> TiltedDensity<'a> {
         for &address in &found.left_out {
             left_out += self.left_out(&self.panel(address));
         }
+        if let Some(Missing { p, q, .. }) = self.loss.missing {
+            left_out += change_without_tilt(self.c, p, q);
+        }
         left_out.error += untilted.ln().exp();
         let log_error = log_add(found.log_error, found.log_left_out);
         law_of(&parts, left_out, self.c, (log_error, self.loss.log_factor().error))
@@ -307,11 +311,14 @@ impl Integrand for TiltedDensity<'_> {
         } = self.panel(address);
         let mut total = LogSum::default();
         let mut nodes = Vec::with_capacity(NODES);
-        for (x, weight) in GaussLegendre::get().points(0.5 * (start + end), 0.5 * (end - start)) {
+        let (rule, half) = (GaussLegendre::get(), 0.5 * (end - start));
+        let log_half = half.ln();
+        for (node, log_weight) in rule.nodes.iter().zip(&rule.log_weights) {
+            let x = 0.5 * (start + end) + half * node;
             let (log_ratio, _) = self.loss.log_ratio(piece, x);
             let node = Part {
                 loss: direction.sign() * log_ratio,
-                log_mass: self.loss.log_density(direction, x, log_ratio) + weight.ln(),
+                log_mass: self.loss.log_density(direction, x, log_ratio) + log_weight + log_half,
                 error: self.loss.log_ratio_error(piece, x, log_ratio),
                 output: (index, x),
             };

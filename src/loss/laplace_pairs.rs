@@ -85,12 +85,14 @@ impl PrivacyLoss for LaplaceLoss {
     }
 
     fn one_step(&self, epsilon: f64, _: f64, _: &mut Effort) -> Enclosure {
-        let log_delta = self.log_one_step(epsilon);
-        Enclosure::of_logs(log_delta.lower, log_delta.upper)
+        self.enclosure_of_one_step(epsilon)
     }
 
-    fn truncated(&self, _: f64) -> (StepLoss, f64) {
-        (StepLoss::new(self.clone()), f64::NEG_INFINITY)
+    fn truncated(&self, log_mass: f64) -> (StepLoss, f64) {
+        let (loss, log_left_out) = self
+            .without_rare(log_mass)
+            .unwrap_or_else(|| (self.clone(), f64::NEG_INFINITY));
+        (StepLoss::new(loss), log_left_out)
     }
 
     fn density_terms(&self) -> usize {
@@ -122,7 +124,10 @@ impl PrivacyLoss for LaplaceLoss {
     }
 
     fn atom_gap(&self) -> Option<f64> {
-        Some(self.atoms[1].loss - self.atoms[0].loss)
+        let [first, second, ..] = self.atoms.as_slice() else {
+            return None;
+        };
+        Some(second.loss - first.loss)
     }
 }
 

@@ -89,6 +89,11 @@ impl Knot {
 
 /// Bounds on the ratio at every whole number from 0 to k, for the logs of the weights of these numbers.
 pub(crate) fn knots(log_weights: &[f64], scale: f64) -> Vec<Knot> {
+    knots_of_measure(log_weights, Approx::default(), scale)
+}
+
+/// The same for weights that add up to 1 − `missing`.
+pub(crate) fn knots_of_measure(log_weights: &[f64], missing: Approx, scale: f64) -> Vec<Knot> {
     let count = log_weights.len();
     let exponent = |i: usize| i as f64 / scale;
     let units = |i: usize| 2.0 * log_weights[i].abs() + 3.0 * exponent(i);
@@ -110,14 +115,15 @@ pub(crate) fn knots(log_weights: &[f64], scale: f64) -> Vec<Knot> {
         knots[i].rising = running.ln();
         running.add(log_weights[i] - exponent(i), units(i));
     }
-    add_excesses(&mut knots, log_weights, scale);
+    add_excesses(&mut knots, (log_weights, missing), scale);
     knots
 }
 
 /// r − 1 at every whole number, from that at 0 upwards, and the logarithms.
-fn add_excesses(knots: &mut [Knot], log_weights: &[f64], scale: f64) {
+fn add_excesses(knots: &mut [Knot], (log_weights, missing): (&[f64], Approx), scale: f64) {
     let mut excess = CompensatedSum::default();
-    let mut error = f64::MIN_POSITIVE;
+    excess.add(-missing.value);
+    let mut error = f64::MIN_POSITIVE + missing.error;
     for (i, log_weight) in log_weights.iter().enumerate().skip(1) {
         let exponent = i as f64 / scale;
         let part = log_weight.exp() * (-exponent).exp_m1();

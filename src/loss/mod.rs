@@ -45,6 +45,7 @@ mod laplace_pairs;
 mod laplace_power;
 mod laplace_step;
 mod laplace_sums;
+mod laplace_truncation;
 mod lattice;
 pub(crate) mod line;
 pub(crate) mod loss_curve;

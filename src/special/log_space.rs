@@ -24,6 +24,23 @@ pub(crate) fn log_add(a: f64, b: f64) -> f64 {
     }
 }
 
+/// log(e^a − e^b); −∞ where that is not positive. The rounding of a and of b is part of their errors.
+pub(crate) fn log_difference(a: f64, b: f64) -> f64 {
+    if b >= a {
+        f64::NEG_INFINITY
+    } else if b == f64::NEG_INFINITY {
+        a
+    } else {
+        // Of two next to each other the difference has its digits in the exponential less 1.
+        let ratio = b - a;
+        a + if ratio < -std::f64::consts::LN_2 {
+            (-ratio.exp()).ln_1p()
+        } else {
+            (-ratio.exp_m1()).ln()
+        }
+    }
+}
+
 /// e^x − 1 − x ≥ 0, right to a few units in the last place.
 pub(crate) fn exp_m1_minus(x: f64) -> f64 {
     const NEAR: f64 = 0.3;
@@ -110,6 +127,17 @@ impl LogSum {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn logarithms_of_differences_keep_their_digits() {
+        assert_eq!(log_difference(1.0, 1.0), f64::NEG_INFINITY);
+        assert_eq!(log_difference(1.0, 2.0), f64::NEG_INFINITY);
+        assert_eq!(log_difference(f64::NEG_INFINITY, -1.0), f64::NEG_INFINITY);
+        assert_eq!(log_difference(-3.0, f64::NEG_INFINITY), -3.0);
+        assert!((log_difference(5.0f64.ln(), 2.0f64.ln()) - 3.0f64.ln()).abs() < 1e-15);
+        let found = log_difference(-700.0, -700.0 - 1e-9);
+        assert!((found - (-700.0 + 1e-9f64.ln())).abs() < 1e-4, "{found}");
+    }
 
     #[test]
     fn a_modulus_keeps_its_digits_near_both_ends() {

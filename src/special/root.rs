@@ -305,6 +305,20 @@ pub(crate) fn last_descent<T>(entries: &[T], value: impl Fn(&T) -> f64) -> usize
     low
 }
 
+/// The first index of a range at which a condition is met that stays met; the end if there is none.
+pub(crate) fn first_where(start: usize, end: usize, is_met: impl Fn(usize) -> bool) -> usize {
+    let (mut low, mut high) = (start, end);
+    while low < high {
+        let middle = low + (high - low) / 2;
+        if is_met(middle) {
+            high = middle;
+        } else {
+            low = middle + 1;
+        }
+    }
+    low
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -408,6 +422,14 @@ mod tests {
             (found.0 - std::f64::consts::LN_2).abs() < 1e-6 && calls < 15,
             "{found:?} {calls}"
         );
+    }
+
+    #[test]
+    fn the_first_index_that_meets_a_condition_is_found() {
+        for first in 3..=9 {
+            assert_eq!(first_where(3, 9, |i| i >= first), first);
+        }
+        assert_eq!(first_where(4, 4, |_| true), 4);
     }
 
     #[test]
