@@ -90,7 +90,8 @@ struct Limits {
     /// The heights at which no angle of a shift is too large: of any shift, and of those that are significant up to the ends.
     any: f64,
     significant: f64,
-    /// The height at which shifts that are significant together are within [`LARGEST_DIFFERENCE`].
+    /// The height at which, for r_P and for r_Q, no angle of a significant shift is too large or shifts that are significant together are within
+    /// [`LARGEST_DIFFERENCE`].
     together: f64,
 }
 
@@ -103,19 +104,25 @@ impl Limits {
         let interval = (from - BEYOND * sigma, to + BEYOND * sigma);
         let height = |angle: f64, shift: f64| angle * sigma * sigma / shift.max(f64::MIN_POSITIVE);
         let spread = ENOUGH_ANGLE / piece.widest_spread(nodes.supports[i]).max(f64::MIN_POSITIVE);
-        let significant = height(LARGEST_ANGLE, piece.largest_significant_shift(interval));
+        let below_angle = |shift: Option<f64>| height(LARGEST_ANGLE, shift.unwrap_or(0.0));
+        let shifts = piece.largest_significant_shifts(interval);
+        let significant = below_angle(shifts[0]).min(below_angle(shifts[1]));
         let is_enough = significant >= spread;
+        // Either of the two conditions does for r_P, and either for r_Q.
+        let together = || {
+            let ranges = piece.widest_significant_ranges(interval);
+            let of = |(shift, range): (Option<f64>, Option<f64>)| {
+                below_angle(shift).max(height(LARGEST_DIFFERENCE, range.unwrap_or(0.0)))
+            };
+            shifts.into_iter().zip(ranges).map(of).fold(f64::INFINITY, f64::min)
+        };
         Self {
             from,
             to,
             spread,
             any: height(LARGEST_ANGLE, piece.largest_shift()),
             significant,
-            together: if is_enough {
-                0.0
-            } else {
-                height(LARGEST_DIFFERENCE, piece.widest_significant_range(interval))
-            },
+            together: if is_enough { 0.0 } else { together() },
         }
     }
 
@@ -344,7 +351,8 @@ const SEGMENT_PARTS: usize = 8;
 /// arg r ≥ sin arg r ≥ Im r(x + is)/r(x) the factor e^{−yθ} is at most the exponential of −y times a chord, whose integral is the
 /// difference of its ends over its slope. Leaving out the other terms changes each modulus and each imaginary part by at most η.
 ///
-/// Where angles may be larger, |r(x + is)| is between [`LEAST_MODULUS`] and 1 times r(x), and θ ≥ 0.
+/// Where angles may be larger, θ ≥ 0, and |r(x + is)| is at most r(x), and at least [`LEAST_MODULUS`] times that or, if all angles of its own significant
+/// shifts are below π, what it is at the height of the path.
 fn end_segment(piece: &Piece, x: f64, z: Complex64, (from, path): (f64, Path), scratch: &mut Scratch) -> f64 {
     let Complex64 { re: c, im: y } = z;
     if from >= path.height {
@@ -352,8 +360,13 @@ fn end_segment(piece: &Piece, x: f64, z: Complex64, (from, path): (f64, Path), s
     }
     if path.turns {
         let growth = 0.5 * (path.height / piece.imaginary_scale()).powi(2);
-        let of_q = if piece.in_q {
-            c.max(0.0) * LEAST_MODULUS.ln()
+        let of_q = if piece.in_q && c > 0.0 {
+            // Where all angles are below π the modulus falls with the height.
+            let top = piece
+                .continued(x, &ImaginaryShift::new(piece, path.height), scratch)
+                .log_q
+                .exp();
+            c * (top - 2.0 * INSIGNIFICANT).clamp(f64::MIN_POSITIVE, LEAST_MODULUS).ln()
         } else {
             0.0
         };

@@ -109,30 +109,26 @@ impl Piece {
         0.5 * widest / self.noise_multiplier().powi(2)
     }
 
-    /// A shift such that larger ones are not significant ([`MixturePair::largest_significant_shift`]) on an interval of outputs: for r_P
-    /// up to its upper end and all outputs below, for r_Q down to its lower end and all outputs above.
-    pub(crate) fn largest_significant_shift(&self, (low, high): (f64, f64)) -> f64 {
-        let of = |mixed: bool, x: f64| mixed.then(|| self.pair.largest_significant_shift(x, INSIGNIFICANT));
-        let (p, q) = (of(self.in_p, high), of(self.in_q, -low));
-        p.unwrap_or(0.0).max(q.unwrap_or(0.0))
+    /// For r_P and for r_Q, if they are mixtures, a shift such that larger ones are not significant ([`MixturePair::largest_significant_shift`]) on an
+    /// interval of outputs: for r_P up to its upper end and all outputs below, for r_Q down to its lower end and all outputs above.
+    pub(crate) fn largest_significant_shifts(&self, (low, high): (f64, f64)) -> [Option<f64>; 2] {
+        [(self.in_p, high), (self.in_q, -low)]
+            .map(|(mixed, x)| mixed.then(|| self.pair.largest_significant_shift(x, INSIGNIFICANT)))
     }
 
-    /// The largest distance between shifts that are significant together in one ratio at one output of an interval
+    /// For r_P and for r_Q, if they are mixtures, the largest distance between shifts that are significant together at one output of an interval
     /// ([`MixturePair::widest_significant_range`]); infinite for an interval without ends.
-    pub(crate) fn widest_significant_range(&self, (low, high): (f64, f64)) -> f64 {
+    pub(crate) fn widest_significant_ranges(&self, (low, high): (f64, f64)) -> [Option<f64>; 2] {
         let is_finite = low.is_finite() && high.is_finite() && low < high;
-        if !is_finite || !self.pair.is_unimodal() {
-            return f64::INFINITY;
-        }
         let mut terms = Vec::new();
-        let mut of = |mixed: bool, interval: (f64, f64)| {
-            if mixed {
+        let mut of = |interval: (f64, f64)| {
+            if is_finite && self.pair.is_unimodal() {
                 self.pair.widest_significant_range(interval, &mut terms)
             } else {
-                0.0
+                f64::INFINITY
             }
         };
-        of(self.in_p, (low, high)).max(of(self.in_q, (-high, -low)))
+        [(self.in_p, (low, high)), (self.in_q, (-high, -low))].map(|(mixed, interval)| mixed.then(|| of(interval)))
     }
 
     /// The least upper bound of the loss: shifts are not negative, so r ≥ the weight of a shift of 0.
