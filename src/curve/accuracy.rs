@@ -76,6 +76,15 @@ impl Accuracy {
     }
 }
 
+/// Where log δ falls by c for each unit of ε, losses that are rounded make δ uncertain by c times what they are off by. So many roundings of ε are
+/// accepted: sums of losses and closed forms lose up to four digits, and further routes would lose them too.
+const ROUNDINGS_OF_LOSSES: f64 = 8192.0;
+
+/// The relative width of δ(ε) that is accepted where log δ falls by `slope` for each unit of ε.
+pub(crate) fn attainable_at(slope: f64, epsilon: f64) -> f64 {
+    ROUNDINGS_OF_LOSSES * f64::EPSILON * (slope * epsilon).abs()
+}
+
 /// The accuracy of every point of a curve of which many points are asked: δ to within `relative` of it or, for the sake of trade-off
 /// functions, to within `absolute`; in any case to within `coarse` of it.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -152,6 +161,26 @@ mod tests {
         assert_eq!(accuracy.threshold, Some(-9.0));
         let coarse = Accuracy::of_width(0.1).accepting(1e-3);
         assert_eq!((coarse.width, coarse.sufficient_width), (0.1, 0.1));
+    }
+
+    /// Two Laplace steps of a large group at an ε where log δ falls by 10⁹ for each unit: losses known to 1e-14 leave δ five digits, and no grid, which would
+    /// know them no better, is computed.
+    #[test]
+    fn what_rounding_allows_is_accepted_where_delta_falls_steeply() {
+        use crate::curve::composed_loss::ComposedLoss;
+        use crate::loss::StepLoss;
+        use crate::loss::pairs::StepOutcome;
+        use crate::step::{Direction, GroupLaw};
+        let law = GroupLaw::binomial(202, 6.959e-5).unwrap();
+        let loss = StepLoss::laplace(&law, 1.871, Direction::Remove).unwrap();
+        let mut run = ComposedLoss::new(vec![(StepOutcome::Loss(loss), 2)], false);
+        let epsilon = 0.019_863_699_448_996_373;
+        let found = run.delta(epsilon, 1e-6);
+        assert!(
+            found.width() < attainable_at(1.5e9, epsilon) && found.width() < 6e-5,
+            "{found:?}"
+        );
+        assert!(found.certified().is_ok() && run.work() < 20_000_000, "{}", run.work());
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! The sum of the privacy losses of all steps of a run in one direction, where P and Q have the same outputs.
 
-use crate::curve::accuracy::Accuracy;
+use crate::curve::accuracy::{Accuracy, attainable_at};
 use crate::curve::epsilon_search::StartingPoint;
 use crate::curve::evaluators::Evaluators;
 use crate::curve::singular_mass::ROUNDINGS;
@@ -304,28 +304,31 @@ impl LossSum {
             .smoothed_log_delta(epsilon, most)
     }
 
-    /// δ by the contour of the cell of ε, which every question about an ε of the cell shares.
+    /// δ by the contour of the cell of ε, which every question about an ε of the cell shares; and about how steeply log δ falls there.
     ///
     /// Losses are truncated as far out as δ at the other end of the cell needs by its saddle point, so that this too depends on the cell
     /// alone.
-    pub(super) fn by_cell(&mut self, epsilon: f64, accuracy: &Accuracy) -> Enclosure {
+    pub(super) fn by_cell(&mut self, epsilon: f64, accuracy: &Accuracy) -> (Enclosure, f64) {
+        const NOTHING: (Enclosure, f64) = (Enclosure::TRIVIAL, 0.0);
         if self.is_on_lattice() {
-            return Enclosure::TRIVIAL;
+            return NOTHING;
         }
         let log_fraction = accuracy.cell_width.min(1.0).ln();
         let mut expected = TYPICAL_LOG_DELTA;
         for _ in 0..TRUNCATIONS {
             let truncated = self.truncated(expected + log_fraction);
             let Some(cell) = truncated.cell(epsilon).filter(Cell::is_narrow) else {
-                return Enclosure::TRIVIAL;
+                return NOTHING;
             };
             let smallest = cell.high.saddle.log_delta;
             if truncated.level() >= level_for(smallest + log_fraction) {
-                return truncated.by_cell(&cell, epsilon, accuracy);
+                let slope = cell.low.saddle.c;
+                let accuracy = accuracy.accepting(attainable_at(slope, epsilon));
+                return (truncated.by_cell(&cell, epsilon, &accuracy), slope);
             }
             expected = smallest;
         }
-        Enclosure::TRIVIAL
+        NOTHING
     }
 
     /// Whether the characteristic functions of all losses are known; where they are not, only grids serve.

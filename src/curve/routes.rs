@@ -15,7 +15,7 @@
 //! Every route gives a certified interval. Where one is wider than the accuracy that is asked for, the next is tried too, and the
 //! intersection of all of them is returned.
 
-use crate::curve::accuracy::Accuracy;
+use crate::curve::accuracy::{Accuracy, attainable_at};
 use crate::curve::loss_sum::{LEVEL_STEP, LossSum, TRUNCATIONS, TYPICAL_LOG_DELTA};
 use crate::curve::singular_mass::delta_of_nothing;
 use crate::curve::truncated::Form;
@@ -121,9 +121,12 @@ fn below_largest_loss(
             return found;
         }
     }
+    let mut attainable = attainable;
     if !sum.is_exhausted() {
-        found = found.meet(sum.by_cell(epsilon, accuracy));
-        if accuracy.is_met(found) {
+        let (here, slope) = sum.by_cell(epsilon, accuracy);
+        found = found.meet(here);
+        attainable = attainable.max(attainable_at(slope, epsilon));
+        if accuracy.accepting(attainable).is_met(found) {
             return found;
         }
     }
