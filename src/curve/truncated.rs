@@ -4,8 +4,9 @@
 //!
 //! > δ' ≤ δ ≤ δ' + p, δ' = E[(1 − e^{ε−S})₊; no output is truncated].
 //!
-//! Without them moments exist where a far tail would dominate them (a whole group in one batch), so that tilts and periods are
-//! those of the losses that contribute to δ. The law without them has a mass below 1, and is treated as any other.
+//! The same holds of components of a mixture P that are left out (`docs/theory/inversion.md`, Proposition 8). Without them moments exist where a far tail
+//! would dominate them (a whole group in one batch), so that tilts and periods are those of the losses that contribute to δ. The law without them has a mass
+//! below 1, and is treated as any other.
 
 mod bounds;
 
@@ -39,7 +40,9 @@ const MAX_LOG_SHORTFALL: f64 = 16.0;
 /// Steps of Newton's method for a starting point within a cell.
 const NEWTON_STEPS: usize = 3;
 /// log of the factor between the errors that contours of one cell are designed for.
-const CELL_LOG_STEP: f64 = 6.0;
+const CELL_LOG_STEP: f64 = 3.0;
+/// Most such factors where ε is next to 0.
+const MOST_STEPS_NEXT_TO_ZERO: f64 = 3.0;
 /// log of the factor by which errors of a contour are designed to be below the width that is asked for.
 const LOG_MARGIN: f64 = 2.0;
 /// log of a further factor for questions that no search asks: they confirm an ε, which has to grow by as much as δ is wide. Without it an ε next
@@ -86,6 +89,14 @@ pub(crate) enum Form {
     LongInversion,
     /// Discretised losses.
     Grid,
+}
+
+/// log of the factor by which errors of a contour are designed to be smaller where log δ, which falls by `slope` for each unit of ε, falls by less than 1 from 0
+/// to ε: the relative width of ε is that of δ over this fall. A whole number of steps, so that questions about one cell share contours.
+fn margin_next_to_zero(slope: f64, epsilon: f64) -> f64 {
+    let fall = (slope * epsilon).abs();
+    let steps = (-fall.ln() / CELL_LOG_STEP).ceil().clamp(0.0, MOST_STEPS_NEXT_TO_ZERO);
+    CELL_LOG_STEP * steps
 }
 
 impl Form {
@@ -250,7 +261,8 @@ impl Truncated {
         }
         let kinds = kinds(&self.segments);
         let limits = |suitability| Form::Inversion.limits(suitability, kinds);
-        let mut log_tolerance = accuracy.cell_width.min(1.0).ln() - LOG_MARGIN;
+        let mut log_tolerance =
+            accuracy.cell_width.min(1.0).ln() - LOG_MARGIN - margin_next_to_zero(cell.low.saddle.c, epsilon);
         let mut found = bound;
         for _ in 0..MAX_CONTOURS {
             let segments = &mut self.segments;
@@ -303,7 +315,6 @@ impl Truncated {
         let here = match form {
             Form::Grid => self.on_grids(c, epsilon, accuracy, found),
             Form::Inversion if suitability == Suitability::Needed => Enclosure::TRIVIAL,
-            Form::SplitInversion if !split::is_promising(&self.segments) => Enclosure::TRIVIAL,
             _ => {
                 let failures = &self.failures[form as usize];
                 let exhausted = failures.len() >= MAX_FAILURES;
@@ -348,7 +359,7 @@ impl Truncated {
         let expected = accuracy.expected().or(is_roughly_known.then_some(middle));
         let mut log_tolerance = accuracy.log_fraction() - LOG_MARGIN;
         if accuracy.threshold.is_none() {
-            log_tolerance -= LOG_CONFIRMING_MARGIN;
+            log_tolerance -= LOG_CONFIRMING_MARGIN + margin_next_to_zero(c, epsilon);
         }
         for _ in 0..MAX_CONTOURS {
             let segments = &mut self.segments;

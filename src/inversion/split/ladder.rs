@@ -30,6 +30,8 @@ const LOSS_RATIO: f64 = 4.0;
 pub(super) const MAX_GATES: usize = 12;
 /// How many times narrower than it would be by itself the lowest gate may become for the sake of higher ones.
 const MAX_NARROWING: f64 = 3.0;
+/// Sum of the common losses, about the log of the probability that all steps have theirs, below which gates are placed as if it were 0.
+const LEAST_COMMON: f64 = -30.0;
 /// Tilts at which the part that is left out is bounded, over the smallest at which the bound could suffice.
 const STEEPER: [f64; 5] = [1.02, 1.2, 1.5, 2.0, 3.0];
 /// log of what quadrature may leave out of the moments of the near parts.
@@ -79,9 +81,11 @@ impl Way {
             .map(|segment| segment.loss.common_loss())
             .collect::<Option<_>>()?;
         let sum: f64 = common.iter().zip(segments).map(|(loss, s)| loss * s.steps).sum();
+        // Where all steps hardly ever have it, small losses of many of them make up for the difference: on average their sum is next to 0.
+        let start = if sum > LEAST_COMMON { sum } else { 0.0 };
         Some(Self {
             common,
-            length: epsilon - sum,
+            length: epsilon - start,
         })
     }
 
