@@ -1,0 +1,77 @@
+"""Runs in corners of the domain have narrow intervals, whose ends are known otherwise."""
+
+import math
+
+import numpy as np
+import pytest
+
+import hockeystick as hs
+
+
+def run_of(noise, rate, steps, records):
+    return {
+        "noise_multiplier": noise,
+        "sample_rate": rate,
+        "steps": steps,
+        "group_size": records,
+    }
+
+
+NEXT_TO_ZERO = [
+    (17.6722, 3.1494e-5, 17_871, 4, 3.41131e-4, "add_remove"),
+    (6.8716, 1.30797e-5, 2, 94, 8.64578e-5, "add_remove"),
+    (3.3905, 4.75683e-5, 1, 2, 1.31829e-5, "replace"),
+    (12.5814, 1.31956e-5, 6, 8, 4.68e-6, "replace"),
+    (1.28246, 8.83104e-5, 6, 9, 6.53882e-4, "add_remove"),
+]
+
+
+@pytest.mark.parametrize(("noise", "rate", "steps", "records", "delta", "adjacency"), NEXT_TO_ZERO)
+def test_an_epsilon_next_to_zero_is_narrow_and_is_confirmed(noise, rate, steps, records, delta, adjacency):
+    run = run_of(noise, rate, steps, records) | {"adjacency": adjacency}
+    lower, upper = hs.get_epsilon(delta=delta, bounds=True, **run)
+    assert 0.0 < lower <= upper < 1e-3
+    assert upper - lower <= 1e-6 * upper
+    assert hs.get_delta(epsilon=upper, **run) <= delta
+    assert hs.get_delta(epsilon=lower, bounds=True, **run)[1] >= delta
+
+
+# Some forty members in all batches together, in hundreds of thousands of steps: epsilon is reached by a few
+# outputs far out, far more often than by all others together or by one output alone.
+FEW_LARGE_LOSSES = [
+    ((0.744731, 1.82548e-5, 592_861, 4), 1.50459e-10),
+    ((0.728942, 4.44248e-5, 798_913, 1), 1.96152e-9),
+]
+
+
+@pytest.mark.parametrize(("run", "delta"), FEW_LARGE_LOSSES, ids=["four records", "one record"])
+def test_a_few_large_losses_among_many_members_have_a_narrow_interval(run, delta):
+    run = run_of(*run)
+    lower, upper = hs.get_epsilon(delta=delta, bounds=True, **run)
+    assert upper - lower <= 1e-6 * upper
+    # Inversion of all runs knows delta to a part in ten thousand there: both enclosures meet.
+    composition = hs.privacy_curve(adjacency="remove", **run)._run.composition()
+    below, above = composition.delta_by("inversion", np.array([lower, upper]))
+    assert below[1] <= delta <= above[0]
+    assert above[0] <= below[0] * (1 + 1e-3)
+
+
+REPLACED = [
+    (0.304058, 0.230523, 4, 205, 2.54838e-11),
+    (0.335245, 0.111763, 2, 344, 1.3029e-6),
+    (0.576181, 0.358984, 3, 184, 5.67427e-12),
+    (0.635335, 0.084641, 6, 685, 1.4354e-9),
+]
+
+
+@pytest.mark.parametrize(("noise", "rate", "steps", "records", "delta"), REPLACED)
+def test_replacing_a_large_group_costs_a_constant_more_than_removing_it(noise, rate, steps, records, delta):
+    run = run_of(noise, rate, steps, records) | {"delta": delta}
+    lower, upper = hs.get_epsilon(adjacency="replace", bounds=True, **run)
+    assert upper - lower <= 1e-6 * upper
+    # Where P has its outputs, nothing of the second mixture is seen but its part without any member, which is
+    # (1 - q)^k times the noise: no loss exceeds that of "remove" and a constant, and hardly any is smaller.
+    constant = -steps * records * math.log1p(-rate)
+    removed = hs.get_epsilon(adjacency="remove", bounds=True, **run)
+    assert lower <= removed[1] + constant
+    assert upper == pytest.approx(removed[1] + constant, rel=1e-6)
