@@ -19,6 +19,7 @@ use crate::curve::starting_point;
 use crate::grid::composition::{Grid, Plan};
 use crate::interval::Enclosure;
 use crate::inversion::contour::Limits;
+use crate::inversion::contour_sum::ContourSum;
 use crate::inversion::segment::{Segment, Total, kinds};
 use crate::inversion::split::Suitability;
 use crate::inversion::tilt::Tilt;
@@ -92,7 +93,7 @@ pub(crate) enum Form {
 }
 
 /// log of the factor by which errors of a contour are designed to be smaller where log δ, which falls by `slope` for each unit of ε, falls by less than 1 from 0
-/// to ε: the relative width of ε is that of δ over this fall. A whole number of steps, so that questions about one cell share contours.
+/// to ε: the relative width of ε is that of δ over this fall. A whole number of steps, so that questions about one cell share contours; where such a contour is too long, one without it is not.
 fn margin_next_to_zero(slope: f64, epsilon: f64) -> f64 {
     let fall = (slope * epsilon).abs();
     let steps = (-fall.ln() / CELL_LOG_STEP).ceil().clamp(0.0, MOST_STEPS_NEXT_TO_ZERO);
@@ -261,16 +262,18 @@ impl Truncated {
         }
         let kinds = kinds(&self.segments);
         let limits = |suitability| Form::Inversion.limits(suitability, kinds);
-        let mut log_tolerance =
-            accuracy.cell_width.min(1.0).ln() - LOG_MARGIN - margin_next_to_zero(cell.low.saddle.c, epsilon);
+        let mut log_tolerance = accuracy.cell_width.min(1.0).ln() - LOG_MARGIN;
+        let margin = margin_next_to_zero(cell.low.saddle.c, epsilon);
         let mut found = bound;
         for _ in 0..MAX_CONTOURS {
             let segments = &mut self.segments;
-            match self.cells.contour(segments, cell, log_tolerance, limits) {
+            match self.cells.contour(segments, cell, log_tolerance - margin, limits) {
                 CellInversion::Contour(contour) => {
                     found = found.meet(self.evaluators.by_contour(&contour, epsilon));
                     self.evaluators.add_contour(contour);
                 }
+                // One without the margin may be short enough, and is left to the next form.
+                CellInversion::TooLong if margin > 0.0 => break,
                 CellInversion::TooLong => {
                     self.failures[Form::Inversion as usize].push(cell.low.saddle.c);
                     break;
@@ -342,6 +345,24 @@ impl Truncated {
         Some(self.evaluators.whole(found))
     }
 
+    /// Contours at a tilt for δ at `epsilon`, with errors of about e^`log_tolerance` of it, where δ is known to be about e^`hint`, and expected to be
+    /// e^`expected`.
+    fn contours_for(
+        &mut self,
+        form: Form,
+        (c, epsilon): (f64, f64),
+        (log_tolerance, hint, expected): (f64, Option<f64>, Option<f64>),
+        limits: Limits,
+    ) -> Option<ContourSum> {
+        let segments = &mut self.segments;
+        if form == Form::SplitInversion {
+            let (accuracy, work) = ((log_tolerance, hint), &mut self.work);
+            return split::contours(segments, c, epsilon, accuracy, limits.products, work);
+        }
+        let tilt = Tilt::near(segments, c, epsilon, (log_tolerance, expected))?;
+        cluster_runs::contours(segments, &tilt, log_tolerance, limits)
+    }
+
     /// A contour for the accuracy that is asked for, and others if δ is smaller than the saddle point suggests, each of which has these
     /// limits.
     fn on_contours(
@@ -358,24 +379,19 @@ impl Truncated {
         let middle = 0.5 * (known.log_lower + known.log_upper);
         let expected = accuracy.expected().or(is_roughly_known.then_some(middle));
         let mut log_tolerance = accuracy.log_fraction() - LOG_MARGIN;
+        let mut margin = 0.0;
         if accuracy.threshold.is_none() {
-            log_tolerance -= LOG_CONFIRMING_MARGIN + margin_next_to_zero(c, epsilon);
+            log_tolerance -= LOG_CONFIRMING_MARGIN;
+            margin = margin_next_to_zero(c, epsilon);
         }
-        for _ in 0..MAX_CONTOURS {
-            let segments = &mut self.segments;
-            let contour = match form {
-                Form::SplitInversion => split::contours(
-                    segments,
-                    c,
-                    epsilon,
-                    (log_tolerance, hint),
-                    limits.products,
-                    &mut self.work,
-                ),
-                _ => Tilt::near(segments, c, epsilon, (log_tolerance, expected))
-                    .and_then(|tilt| cluster_runs::contours(segments, &tilt, log_tolerance, limits)),
-            };
+        let attempts = MAX_CONTOURS + (margin / CELL_LOG_STEP) as usize;
+        for _ in 0..attempts {
+            let contour = self.contours_for(form, (c, epsilon), (log_tolerance - margin, hint, expected), limits);
             let Some(contour) = contour.map(Arc::new) else {
+                if margin > 0.0 {
+                    margin -= CELL_LOG_STEP;
+                    continue;
+                }
                 self.failures[form as usize].push(c);
                 break;
             };

@@ -9,7 +9,6 @@
 use crate::approx::Approx;
 use crate::loss::fixed_rule::FixedRule;
 use crate::loss::laplace_sums::{Knot, knots, over_first};
-use crate::loss::laplace_truncation::Missing;
 use crate::loss::loss_curve::Atom;
 use crate::loss::max_loss::MaxLoss;
 use crate::step::{Direction, GroupLaw};
@@ -31,6 +30,18 @@ pub(crate) struct LaplaceRule {
     pub(crate) change: f64,
 }
 
+/// What a truncated loss lacks.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Missing {
+    /// What its weights lack of 1.
+    pub(crate) weight: Approx,
+    /// The probabilities under P and Q of what is left out.
+    pub(crate) p: Approx,
+    pub(crate) q: Approx,
+    /// log of a bound on P's.
+    pub(crate) log_p: f64,
+}
+
 /// Mixture of Laplace distributions against the one at 0.
 #[derive(Debug, Clone)]
 pub(crate) struct LaplaceLoss {
@@ -48,7 +59,7 @@ pub(crate) struct LaplaceLoss {
     pub(crate) max_loss: MaxLoss,
     /// Densities that moments took so far.
     pub(crate) work: u64,
-    /// What is left out of it.
+    /// What is left out of it ([`crate::loss::laplace_truncation`]).
     pub(crate) missing: Option<Missing>,
     /// Nodes by which moments are estimated, shared by all copies, once they were asked for.
     pub(crate) fixed_rule: Arc<OnceLock<LaplaceRule>>,

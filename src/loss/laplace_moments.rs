@@ -4,10 +4,9 @@
 //! r^{p}e^{−x/b}/2b with p = 1 + z for "remove" and p = −z for "add".
 
 use crate::approx::Approx;
-use crate::loss::laplace::{Branch, LaplaceLoss};
+use crate::loss::laplace::{Branch, LaplaceLoss, Missing};
 use crate::loss::laplace_law::{Part, ROUNDINGS, change_without_tilt, law_of};
 use crate::loss::laplace_sums::Knot;
-use crate::loss::laplace_truncation::Missing;
 use crate::loss::loss_curve::Atom;
 use crate::loss::nodes::Nodes;
 use crate::special::adaptive::{self, Address, Found, Integrand, RuleBounds, Tolerance};

@@ -14,7 +14,7 @@
 
 use crate::approx::Approx;
 use crate::interval::{Enclosure, Interval};
-use crate::loss::laplace::LaplaceLoss;
+use crate::loss::laplace::{LaplaceLoss, Missing};
 use crate::loss::laplace_step::log_upper_tail;
 use crate::loss::laplace_sums::knots_of_measure;
 use crate::special::log_space::{LogSum, log_add, log_difference};
@@ -27,18 +27,6 @@ use std::sync::Arc;
 const ROOM: f64 = 1e-9;
 /// Room for that of a difference of two logarithms.
 const ROUNDING: f64 = 1e-14;
-
-/// What a truncated loss lacks.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Missing {
-    /// What its weights lack of 1.
-    pub(crate) weight: Approx,
-    /// The probabilities under P and Q of what is left out.
-    pub(crate) p: Approx,
-    pub(crate) q: Approx,
-    /// log of a bound on P's.
-    log_p: f64,
-}
 
 impl LaplaceLoss {
     /// The loss without what P has with a probability of about e^`log_mass`, and the log of a bound on that; `None` where nothing is left out.

@@ -41,14 +41,8 @@ impl Posterior {
             Some(bends) if pair.is_unimodal() => fill_by_ratios((pair, bends), x, &mut self.terms),
             _ => {
                 let window = pair.window(x);
-                let over_largest = |j: usize| {
-                    if j == window.mode {
-                        1.0
-                    } else {
-                        (pair.term(j, x) - window.largest).exp()
-                    }
-                };
-                self.terms.extend((window.start..window.end).map(over_largest));
+                self.terms
+                    .extend((window.start..window.end).map(|j| pair.over_largest(j, x, &window)));
                 window
             }
         };
