@@ -95,6 +95,9 @@ pub(crate) enum Form {
 /// log of the factor by which errors of a contour are designed to be smaller where log δ, which falls by `slope` for each unit of ε, falls by less than 1 from 0
 /// to ε: the relative width of ε is that of δ over this fall. A whole number of steps, so that questions about one cell share contours; where such a contour is too long, one without it is not.
 fn margin_next_to_zero(slope: f64, epsilon: f64) -> f64 {
+    if epsilon <= 0.0 {
+        return 0.0;
+    }
     let fall = (slope * epsilon).abs();
     let steps = (-fall.ln() / CELL_LOG_STEP).ceil().clamp(0.0, MOST_STEPS_NEXT_TO_ZERO);
     CELL_LOG_STEP * steps
