@@ -40,7 +40,8 @@ const HARDLY_NARROWER: f64 = 0.7;
 const MAX_LOG_SHORTFALL: f64 = 16.0;
 /// Steps of Newton's method for a starting point within a cell.
 const NEWTON_STEPS: usize = 3;
-/// log of the factor between the errors that contours of one cell are designed for.
+/// log of the factor between the errors that contours of one cell are designed for. At 6 the second contour of few steps of Laplace noise, whose transform falls
+/// like 1/y³ beside clusters, has nine times as many points where three times as many are enough.
 const CELL_LOG_STEP: f64 = 3.0;
 /// Most such factors where ε is next to 0.
 const MOST_STEPS_NEXT_TO_ZERO: f64 = 3.0;
