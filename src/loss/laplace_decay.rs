@@ -258,6 +258,38 @@ mod tests {
     use super::*;
     use crate::step::GroupLaw;
 
+    /// A transform that may have errors of e^−22 takes fewer nodes than one without, and its moment and its values are within their own errors of those.
+    #[test]
+    fn transforms_take_nodes_for_the_errors_that_are_asked_for() {
+        for (records, rate, scale, c, spacing) in [(40, 0.02, 0.6, 30.0, 40.0), (3, 0.2, 2.0, 12.0, 60.0)] {
+            let law = GroupLaw::binomial(records, rate).unwrap();
+            for direction in Direction::BOTH {
+                let mut loss = LaplaceLoss::new(&law, scale, direction);
+                let mut other = loss.clone();
+                let at = |loss: &mut LaplaceLoss, log_tolerance: f64| {
+                    let mut tilted = TiltedLaplace::new(loss, c, log_tolerance);
+                    tilted.certify(100.0 * spacing);
+                    let moment = tilted.moments().log_moment;
+                    (tilted.nodes.weights.len(), moment, tilted.changes(spacing, 100))
+                };
+                let (few, rough, changes) = at(&mut loss, -22.0);
+                let (many, fine, exact) = at(&mut other, -60.0);
+                assert!(few < many, "{records} {direction:?}: {few} {many}");
+                assert!((rough.value - fine.value).abs() <= rough.error + fine.error);
+                assert!(rough.error < 1e-8 && fine.error < 1e-11, "{rough:?} {fine:?}");
+                for (change, exact) in changes.iter().zip(&exact) {
+                    // Both are over their own moment.
+                    let off = (change.value - exact.value).norm();
+                    assert!(
+                        off <= change.error + exact.error + 2.0 * (rough.error + fine.error),
+                        "{off}"
+                    );
+                    assert!(change.error < 1e-8, "{change:?}");
+                }
+            }
+        }
+    }
+
     /// A loss that is uniform on [0, 1] has the variation 2, and |E[e^{iyℓ}]| = |sin(y/2)|·2/y: at odd multiples of π half of it is too
     /// little.
     #[test]
