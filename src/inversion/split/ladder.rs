@@ -75,17 +75,27 @@ struct Way {
 }
 
 impl Way {
-    fn new(segments: &[Segment], epsilon: f64) -> Option<Self> {
+    /// The way from the sum of the common losses.
+    fn from_common(segments: &[Segment], epsilon: f64) -> Option<Self> {
         let common: Vec<f64> = segments
             .iter()
             .map(|segment| segment.loss.common_loss())
             .collect::<Option<_>>()?;
         let sum: f64 = common.iter().zip(segments).map(|(loss, s)| loss * s.steps).sum();
-        // Where all steps hardly ever have it, small losses of many of them make up for the difference: on average their sum is next to 0.
-        let start = if sum > LEAST_COMMON { sum } else { 0.0 };
         Some(Self {
             common,
-            length: epsilon - start,
+            length: epsilon - sum,
+        })
+    }
+
+    /// The way that gates are placed on. Where all steps hardly ever have the common loss, small losses of many of them make up for its sum, and on average add
+    /// up to next to 0.
+    fn new(segments: &[Segment], epsilon: f64) -> Option<Self> {
+        let way = Self::from_common(segments, epsilon)?;
+        Some(if epsilon - way.length > LEAST_COMMON {
+            way
+        } else {
+            Self { length: epsilon, ..way }
         })
     }
 
@@ -139,7 +149,7 @@ pub(super) struct NearLosses {
 
 /// Estimates of the near losses; `None` where there is no common loss.
 pub(super) fn near_losses(segments: &[Segment], epsilon: f64) -> Option<NearLosses> {
-    let way = Way::new(segments, epsilon)?;
+    let way = Way::from_common(segments, epsilon)?;
     let near = near_parts(segments, &way.gates(segments, TYPICAL_FRACTION)?, f64::INFINITY)?;
     let (mut log_mass, mut variance) = (0.0, 0.0);
     for mut segment in near {
