@@ -75,3 +75,43 @@ def test_replacing_a_large_group_costs_a_constant_more_than_removing_it(noise, r
     removed = hs.get_epsilon(adjacency="remove", bounds=True, **run)
     assert lower <= removed[1] + constant
     assert upper == pytest.approx(removed[1] + constant, rel=1e-6)
+
+
+# Next to the largest loss delta falls to 0 within a millionth of epsilon.
+NEXT_TO_LARGEST_LOSS = [
+    (
+        [(25, 0.00017580822671936947, 1.8551478400736794), (39, 0.0016294763708301426, 2.2332341750475795)],
+        1.384452847792888e-12,
+        0.03901815337877526,
+    ),
+    (
+        [(25, 0.00017580822671936947, 1.8551478400736794), (39, 0.0016294763708301426, 2.2332341750475795)],
+        5e-13,
+        None,
+    ),
+]
+
+
+@pytest.mark.parametrize(("steps", "delta", "expected"), NEXT_TO_LARGEST_LOSS, ids=["exact", "smaller delta"])
+def test_laplace_noise_next_to_the_largest_loss_has_a_narrow_epsilon(steps, delta, expected):
+    curves = [
+        hs.privacy_curve(
+            mechanism=hs.Laplace(scale), sample_rate=rate, steps=1, group_size=records, adjacency="remove"
+        )
+        for records, rate, scale in steps
+    ]
+    lower, upper = (curves[0] + curves[1]).bounds(delta=delta)
+    assert upper - lower <= 1e-6 * upper
+    # By integration of the definition, with twelve digits of delta.
+    assert expected is None or lower * (1 - 1e-12) <= expected <= upper * (1 + 1e-12)
+
+
+@pytest.mark.filterwarnings("ignore::hockeystick.WideIntervalWarning")  # 3e-5, as losses are rounded
+def test_delta_of_two_laplace_steps_next_to_the_largest_loss_is_narrow():
+    run = {"sample_rate": 0.0004995071494992974, "steps": 2, "group_size": 17, "adjacency": "remove"}
+    found = hs.get_delta(
+        epsilon=0.0023676384009348904, mechanism=hs.Laplace(7.661949863514063), bounds=True, **run
+    )
+    assert found[0] <= 7.23561e-12 * (1 + 1e-6)
+    assert found[1] >= 7.23561e-12 * (1 - 1e-6)
+    assert found[1] - found[0] <= 1e-4 * found[1]

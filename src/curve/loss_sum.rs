@@ -43,6 +43,9 @@ pub(super) const TRUNCATIONS: usize = 4;
 /// log of the factor by which truncated mass is below δ where a search for ε starts.
 const STARTING_LOG_FRACTION: f64 = 14.0;
 
+/// How much farther out losses are truncated that keep everything.
+const EVERYTHING: f64 = 1e4;
+
 /// The sum of independent privacy losses.
 #[derive(Debug)]
 pub(crate) struct LossSum {
@@ -65,6 +68,8 @@ pub(crate) struct LossSum {
     limit: u64,
     /// Work by which that was raised for this answer.
     forgiven: u64,
+    /// Whether losses are truncated so far out that those with a largest loss keep everything.
+    keeps_everything: bool,
 }
 
 impl LossSum {
@@ -81,6 +86,7 @@ impl LossSum {
             tables: SharedTables::default(),
             limit: 0,
             forgiven: 0,
+            keeps_everything: false,
         };
         sum.limit = sum.allowance(BUDGET);
         sum
@@ -98,6 +104,7 @@ impl LossSum {
         self.tables.forget();
         self.limit = self.work() + self.allowance(BUDGET);
         self.forgiven = 0;
+        self.keeps_everything = false;
     }
 
     /// Frees the panels of runs of so many different steps that those of both directions would take too much memory.
@@ -237,13 +244,19 @@ impl LossSum {
 
     /// The losses without outputs that P has with a probability of more than about e^`log_needed` altogether.
     pub(super) fn truncated(&mut self, log_needed: f64) -> &mut Truncated {
-        let level = level_for(log_needed);
+        let farther = if self.keeps_everything { EVERYTHING } else { 0.0 };
+        let level = level_for(log_needed - farther);
         let position = self.truncations.iter().position(|known| known.level() == level);
         let place = position.unwrap_or_else(|| {
             self.truncations.push(Truncated::new(&self.segments, level));
             self.truncations.len() - 1
         });
         &mut self.truncations[place]
+    }
+
+    /// Truncates losses so far out that those with a largest loss keep everything, or no longer.
+    pub(super) fn keep_everything(&mut self, keeps: bool) {
+        self.keeps_everything = keeps;
     }
 
     /// Forgets which inversions failed, before ones of less accuracy are tried.
