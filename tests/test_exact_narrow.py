@@ -115,3 +115,74 @@ def test_delta_of_two_laplace_steps_next_to_the_largest_loss_is_narrow():
     assert found[0] <= 7.23561e-12 * (1 + 1e-6)
     assert found[1] >= 7.23561e-12 * (1 - 1e-6)
     assert found[1] - found[0] <= 1e-4 * found[1]
+
+
+# One epoch of dealt batches: an interval by inversion or by sums on lattices, of other proofs, that holds the
+# value; several are so wide that nothing was known.
+ONE_EPOCH = [
+    (100, 2.0, 1e-20, (0.697887, 0.698185)),
+    (1_000, 1.0, 1e-20, (2.67458108, 2.67473684)),
+    (1_000, 2.0, 1e-20, (0.141713, 0.148731)),
+    (100_000, 0.5, 1e-5, (0.201924547, 0.201924636)),
+    (100_000, 1.0, 1e-5, (0.0101539696, 0.0101539713)),
+    (100_000, 1.0, 1e-20, (0.02522, 0.43342)),
+    (1_000_000, 1.0, 1e-10, (0.0, 0.00668734)),
+    (10, 5.0, 1e-20, (0.561931672, 0.561931789)),
+    (2, 20.0, 1e-20, (0.306658245, 0.306658284)),
+]
+
+
+@pytest.mark.parametrize(("batches", "noise", "delta", "known"), ONE_EPOCH)
+def test_one_epoch_of_dealt_batches_has_a_narrow_epsilon(batches, noise, delta, known):
+    run = {"noise_multiplier": noise, "sampling": hs.RandomAllocation(batches), "steps": batches}
+    lower, upper = hs.get_epsilon(delta=delta, bounds=True, **run)
+    assert known[0] <= upper
+    assert lower <= known[1]
+    assert upper - lower <= 1e-6 * upper
+    there = hs.get_delta(epsilon=upper, bounds=True, **run)
+    assert there[1] <= delta * (1 + 1e-9)
+
+
+@pytest.mark.parametrize(("batches", "noise"), [(2, 3.0), (20, 1.0), (1_000, 0.7), (300_000, 2.0)])
+@pytest.mark.parametrize("adjacency", ["add", "remove"])
+def test_delta_of_one_epoch_falls_across_its_shared_lines(batches, noise, adjacency):
+    run = {
+        "noise_multiplier": noise,
+        "sampling": hs.RandomAllocation(batches),
+        "steps": batches,
+        "adjacency": adjacency,
+    }
+    spread = math.sqrt(math.expm1(noise**-2) / batches)
+    epsilons = spread * np.geomspace(0.01, 6.0, 25)
+    lower, upper = hs.get_delta(epsilon=epsilons, bounds=True, **run)
+    assert np.all(upper[:-1] >= lower[1:])
+    assert np.all(upper - lower <= 1e-3 * upper)
+    # The curve is a convex function of e^epsilon.
+    grid = np.exp(epsilons)
+    share = (grid[1:-1] - grid[:-2]) / (grid[2:] - grid[:-2])
+    assert np.all(lower[1:-1] <= (1 - share) * upper[:-2] + share * upper[2:])
+
+
+def test_delta_of_one_epoch_of_two_batches_is_one_integral():
+    noise, epsilon = 4.0, 0.4
+    log_ratio = np.linspace(-40, 40, 400_001) / (noise * 4)
+    mean, deviation = -0.5 / noise**2, 1 / noise
+    density = np.exp(-0.5 * ((log_ratio - mean) / deviation) ** 2) / (deviation * math.sqrt(2 * math.pi))
+    rest = 2 * math.exp(epsilon) - np.exp(log_ratio)
+
+    def call(strike):  # E[(Y - k)_+] of one log-normal variable
+        first = (-np.log(strike) + 0.5 / noise**2) * noise
+        normal = np.vectorize(lambda x: 0.5 * math.erfc(-x / math.sqrt(2)))
+        return normal(first) - strike * normal(first - 1 / noise)
+
+    inner = np.where(rest > 0, call(np.maximum(rest, 1e-300)), 1 - rest)
+    exact = float(np.sum(density * inner)) * (log_ratio[1] - log_ratio[0]) / 2
+    lower, upper = hs.get_delta(
+        epsilon=epsilon,
+        noise_multiplier=noise,
+        sampling=hs.RandomAllocation(2),
+        steps=2,
+        adjacency="remove",
+        bounds=True,
+    )
+    assert lower * (1 - 1e-9) <= exact <= upper * (1 + 1e-9)

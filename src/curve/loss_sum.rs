@@ -300,6 +300,11 @@ impl LossSum {
                 slope: 1.0,
             });
         }
+        if let [Segment { loss, steps: 1.0 }] = self.segments.as_slice()
+            && let Some((epsilon, slope)) = loss.estimate_alone(log_delta)
+        {
+            return Some(StartingPoint { epsilon, slope });
+        }
         // The bounds of single steps without a closed form may be far from δ, so that their sum says nothing of where ε is.
         if self.segments.iter().all(|segment| segment.loss.has_closed_form())
             && self.log_variation() < RARE

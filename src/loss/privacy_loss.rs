@@ -70,6 +70,12 @@ pub trait PrivacyLoss: Debug + Send + Sync {
         Enclosure::TRIVIAL
     }
 
+    /// An ε at which δ of a run of this step alone is about e^`log_delta`, and −d log δ/dε there, where [`PrivacyLoss::alone`] answers; `None` where nothing is
+    /// known.
+    fn estimate_alone(&self, _log_delta: f64) -> Option<(f64, f64)> {
+        None
+    }
+
     /// Whether a moment costs little in comparison with an inversion. Where it does not, the engines compute fewer moments.
     fn has_cheap_moments(&self) -> bool {
         true

@@ -23,6 +23,14 @@ impl Direction {
         }
     }
 
+    /// The other order.
+    pub(crate) fn other(self) -> Self {
+        match self {
+            Self::Add => Self::Remove,
+            Self::Remove => Self::Add,
+        }
+    }
+
     /// The sign of log r in the privacy loss log(dP/dQ).
     pub fn sign(self) -> f64 {
         match self {

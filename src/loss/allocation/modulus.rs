@@ -7,15 +7,17 @@
 //! 1 − g(2τ) ≤ 4(1 − g(τ)), as 1 − cos 2x ≤ 4(1 − cos x). So 1 − g(τ) ≥ (τ/x)²(1 − V²/x²) for the x = 2^mτ in [X, 2X], X = √1.25·V: the
 //! smallest value in that interval is at both of its ends, 0.16·τ²/V². Hence |f(τ)|² ≤ 1 − 0.16·τ²/V² for τ ≤ √5·V.
 //!
-//! **By turning** ([`turned`]), which matters where batches are few, so that a power of V/τ falls slowly.
+//! **By turning** ([`crate::loss::allocation::turned`]), which matters where batches are few, so that a power of V/τ falls slowly.
 
 use crate::loss::allocation::truncated_law::{TruncatedLaw, TruncatedPart};
-use turned::Turned;
-
-mod turned;
+use crate::loss::allocation::turned::{self, Turned};
+use std::f64::consts::TAU;
 
 /// The factor of τ²/V².
 const CURVATURE: f64 = 0.16;
+
+/// Chords of L between 0 and λ. With half as many the bound for two batches with noise multiplier 8 is up to 0.7 larger where it matters.
+const CHORDS: usize = 16;
 
 /// Bounds on the moduli of the transforms of all batches.
 #[derive(Debug, Clone)]
@@ -42,7 +44,7 @@ impl Modulus {
             Some(PartModulus {
                 count: part.count,
                 variation,
-                turned: Turned::new(part, (lambda, law.total), variation),
+                turned: turned_batch(part, (lambda, law.total)).and_then(|batch| Turned::new(&batch, variation)),
             })
         };
         let parts = law.parts.iter().map(of).collect::<Option<_>>()?;
@@ -53,6 +55,19 @@ impl Modulus {
     pub(crate) fn log(&self, tau: f64) -> f64 {
         self.parts.iter().map(|part| part.count * part.log_of_one(tau)).sum()
     }
+}
+
+/// What is turned of a batch tilted by e^{λY/t}.
+pub(super) fn turned_batch(part: &TruncatedPart, (lambda, total): (f64, f64)) -> Option<turned::Batch> {
+    let at = |i: usize| Some(part.tilting(lambda * i as f64 / CHORDS as f64)?.log);
+    Some(turned::Batch {
+        lambda,
+        total,
+        variance: part.variance,
+        logs: (0..=CHORDS).map(at).collect::<Option<_>>()?,
+        largest: part.largest,
+        log_density_at_end: -0.5 * part.end * part.end - 0.5 * TAU.ln(),
+    })
 }
 
 impl PartModulus {

@@ -11,7 +11,7 @@
 //! Elsewhere both are differences of tails.
 
 use crate::interval::Interval;
-use crate::loss::allocation::on_lattice::log_normal::{LogNormal, Tails};
+use crate::loss::allocation::log_normal::{LogNormal, Tails};
 use crate::stopping::checkpoint;
 
 /// Cells for which the rule is chosen together.

@@ -12,8 +12,8 @@
 //! Sums of independent variables are in the same order as their terms (`docs/theory/random-allocation.md`, Proposition 15).
 
 use crate::interval::Interval;
+use crate::loss::allocation::log_normal::LogNormal;
 use crate::loss::allocation::on_lattice::cells::{Ends, ends};
-use crate::loss::allocation::on_lattice::log_normal::LogNormal;
 use crate::loss::lattice::places::Places;
 use crate::special::root::bisect;
 use std::convert::Infallible;

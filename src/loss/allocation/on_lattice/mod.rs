@@ -9,23 +9,19 @@
 //!
 //! | file | what |
 //! |---|---|
-//! | [`threshold`] | w, and which thresholds share a lattice |
-//! | [`log_normal`] | the law of Y |
 //! | [`cells`] | what it gives to both ends of a cell |
 //! | [`laws`] | the two laws on lattices |
 //! | [`side`] | the sum of the batches under one of the two, and both expectations |
 
 mod cells;
 mod laws;
-mod log_normal;
 mod side;
-mod threshold;
 
 use crate::interval::Enclosure;
 use crate::loss::allocation::bins::{Bins, Part};
-use crate::loss::allocation::on_lattice::log_normal::LogNormal;
+use crate::loss::allocation::log_normal::LogNormal;
 use crate::loss::allocation::on_lattice::side::Side;
-use crate::loss::allocation::on_lattice::threshold::{Range, Threshold, released};
+use crate::loss::allocation::threshold::{Range, Threshold, released};
 use crate::loss::lattice::excess::End;
 use crate::loss::privacy_loss::SharedTables;
 use crate::special::root::bisect;

@@ -2,9 +2,10 @@
 
 use crate::interval::Interval;
 use crate::loss::allocation::bins::Part;
+use crate::loss::allocation::large_outcomes::{LargeOutcomes, LargeRatios};
+use crate::loss::allocation::log_normal::LogNormal;
 use crate::loss::allocation::on_lattice::laws::{LatticeLaw, merged, spread};
-use crate::loss::allocation::on_lattice::log_normal::LogNormal;
-use crate::loss::allocation::on_lattice::threshold::Threshold;
+use crate::loss::allocation::threshold::Threshold;
 use crate::loss::lattice::excess::End;
 use crate::loss::lattice::sum::{PlaceSum, TiltedLaw};
 use crate::special::log_space::log_add;
@@ -160,44 +161,33 @@ impl Side {
     ///
     /// With z ≥ w, S is above w there. Otherwise both are between 0 and what they would be if S were not reduced by w, or were 0.
     fn beyond(&self, threshold: &Threshold, above: bool) -> Interval {
-        // log of the probability that no Y is, at least and at most.
-        let log_none = |part: fn(&Interval) -> f64| -> f64 {
-            let of = |(law, count): &(LatticeLaw, f64)| count * (-part(&law.tail_mass)).ln_1p();
-            self.laws.iter().map(of).sum()
-        };
-        let (least, most) = (log_none(|tail| tail.upper), log_none(|tail| tail.lower));
         let last = |law: &LatticeLaw| law.start + self.spacing * law.places.top() as f64;
-        let tail = |law: &LatticeLaw, part: fn(&Interval) -> f64| {
-            part(&law.tail_excess) + last(law) * part(&law.tail_mass)
+        let ratios = |(law, count): &(LatticeLaw, f64)| {
+            let mean = |part: fn(&Interval) -> f64| part(&law.tail_excess) + last(law) * part(&law.tail_mass);
+            LargeRatios {
+                count: *count,
+                mass: law.tail_mass,
+                mean: Interval {
+                    lower: mean(|tail| tail.lower),
+                    upper: mean(|tail| tail.upper),
+                },
+            }
         };
-        // Each Y is above its last place, or it is not and another one is: an end of both, and of the first from the other side.
-        // Where one of them surely is, the probability of another one is that of none over 0.
-        let mean = |part: fn(&Interval) -> f64, other: fn(&Interval) -> f64, log_none: f64, unknown: f64| -> f64 {
-            let of = |(law, count): &(LatticeLaw, f64)| {
-                let others = -(log_none - (-part(&law.tail_mass)).ln_1p()).exp_m1();
-                let others = if others.is_nan() { unknown } else { others.max(0.0) };
-                let rest = (1.0 - tail(law, other)).clamp(0.0, 1.0);
-                count * (tail(law, part) + rest * others)
-            };
-            self.laws.iter().map(of).sum()
-        };
-        let low = mean(|tail| tail.lower, |tail| tail.upper, most, 0.0);
-        let high = mean(|tail| tail.upper, |tail| tail.lower, least, 1.0);
-        let (few, many) = (-most.exp_m1(), -least.exp_m1());
-        let rounding = ROUNDING * (high + threshold.value * many);
+        let large = LargeOutcomes::new(&self.laws.iter().map(ratios).collect::<Vec<_>>());
         let least_last = self.laws.iter().map(|(law, _)| last(law)).fold(f64::INFINITY, f64::min);
         let is_beyond = least_last * (1.0 - ROUNDING) >= threshold.value + threshold.error;
         if !above || !is_beyond {
-            let most = if above { high } else { threshold.value * many };
+            let most = if above {
+                large.mean.upper
+            } else {
+                threshold.value * large.most_mass()
+            };
             let is_empty = !above && is_beyond;
             return Interval {
                 lower: 0.0,
-                upper: if is_empty { 0.0 } else { most + rounding },
+                upper: if is_empty { 0.0 } else { most * (1.0 + ROUNDING) },
             };
         }
-        Interval {
-            lower: low - (threshold.value + threshold.error) * many - rounding,
-            upper: high - (threshold.value - threshold.error) * few + rounding,
-        }
+        large.mean_above((threshold.value, threshold.error))
     }
 }

@@ -1,8 +1,8 @@
 use super::*;
 use crate::curve::composed_loss::ComposedLoss;
 use crate::loss::StepLoss;
+use crate::loss::allocation::log_normal::LogNormal;
 use crate::loss::allocation::on_lattice::laws::{LatticeLaw, merged, spread};
-use crate::loss::allocation::on_lattice::log_normal::LogNormal;
 use crate::loss::pairs::StepOutcome;
 
 /// The tables of a question of its own.

@@ -3,17 +3,15 @@
 //! Let L(x) = log E[e^{xY/t}; g ≤ b]. The integral over g ≤ b is moved to the line Im g = η, η = ϑ/√v with ϑ ≤ π/2, and the segment from b + iη back
 //! to b. On the line the density has e^{η²/2} times its modulus and Y is turned by ϑ, so that |E[e^{(λ + iτ)Y/t}]| is at most
 //! e^{η²/2 + L(λ·cos ϑ − τ·sin ϑ)} there. On the segment Y is at most Y_b and turned by u√v at b + iu, which sin x ≥ 2x/π makes at most
-//! φ(b)·e^{η²/2 + λY_b/t}·min(η, πt/(2τY_b√v)).
+//! φ(b)·e^{η²/2 + λY_b/t}·min(η, πt/(2τY_b√v)), with λ·cos ϑ in place of λ if λ < 0.
 //!
-//! L is convex, and below its chords for x ≥ 0. For x = −qt < 0, e^{−qY} ≤ (m/(eqY))^m gives L ≤ m·log(m/(eq)) + m(m + 1)v/2 for every m > 0. For a fixed ϑ
-//! with λ·cos ϑ < τ·sin ϑ both terms fall at least like 1/τ.
+//! L is convex, and below its chords between 0 and λ. For x = −qt < 0, e^{−qY} ≤ (m/(eqY))^m gives L ≤ m·log(m/(eq)) + m(m + 1)v/2 for every m > 0, and L
+//! increases. For a fixed ϑ both terms fall at least like 1/τ from τ on where τ·ϑ·Y_b ≥ πt/2, and λ·cos ϑ < τ·sin ϑ if λ > 0, or |λ|·cos ϑ ≤ τ·sin ϑ and m ≥ 2 if
+//! λ < 0: then |x|^m grows at least like τ.
 
-use crate::loss::allocation::truncated_law::TruncatedPart;
 use crate::special::log_space::log_add;
-use std::f64::consts::{FRAC_PI_2, TAU};
+use std::f64::consts::FRAC_PI_2;
 
-/// Chords of L between 0 and λ. With half as many the bound for two batches with noise multiplier 8 is up to 0.7 larger where it matters.
-const CHORDS: usize = 16;
 /// Places of τ, from the first, in terms of V, on, each a factor beyond the one before: a Gaussian density is at e^−45 at 12·V.
 const PLACES: i32 = 48;
 const FIRST_PLACE: f64 = 0.7;
@@ -21,8 +19,10 @@ const GROWTH: f64 = 1.1;
 /// Angles that are tried, from the largest down by a factor each time.
 const ANGLES: i32 = 20;
 const ANGLE_FACTOR: f64 = 0.8;
-/// Powers m that are tried.
+/// Powers m that are tried, besides one that is nearly the best.
 const POWERS: [f64; 6] = [1.0, 2.0, 4.0, 8.0, 16.0, 32.0];
+/// Steps of Newton's method towards the best power.
+const POWER_STEPS: usize = 5;
 /// What the values of L may be off by.
 const SLACK: f64 = 1e-9;
 
@@ -36,71 +36,97 @@ pub(super) struct Turned {
 }
 
 /// What the bounds at all angles and frequencies have in common.
-struct Batch {
-    lambda: f64,
-    total: f64,
-    variance: f64,
-    /// L at even distances from 0 to λ.
-    logs: Vec<f64>,
+pub(super) struct Batch {
+    pub(super) lambda: f64,
+    /// t.
+    pub(super) total: f64,
+    pub(super) variance: f64,
+    /// L at even distances from 0 to λ, both included.
+    pub(super) logs: Vec<f64>,
     /// Y_b/t.
-    largest: f64,
-    /// log of φ(b)·e^{λY_b/t}.
-    log_at_end: f64,
+    pub(super) largest: f64,
+    /// log φ(b).
+    pub(super) log_density_at_end: f64,
 }
 
 impl Batch {
-    fn new(part: &TruncatedPart, (lambda, total): (f64, f64)) -> Option<Self> {
-        let at = |i: usize| Some(part.tilting(lambda * i as f64 / CHORDS as f64)?.log);
-        Some(Self {
-            lambda,
-            total,
-            variance: part.variance,
-            logs: (0..=CHORDS).map(at).collect::<Option<_>>()?,
-            largest: part.largest,
-            log_at_end: lambda * part.largest - 0.5 * part.end * part.end - 0.5 * TAU.ln(),
-        })
+    /// L(λ).
+    fn log_whole(&self) -> f64 {
+        self.logs.last().copied().unwrap_or(f64::NAN)
     }
 
-    /// A bound on L(x), x ≤ λ.
-    fn log_transform(&self, x: f64) -> f64 {
-        if x < 0.0 {
-            let log_q = (-x / self.total).ln();
-            let by_power = |m: f64| m * (m.ln() - 1.0 - log_q) + 0.5 * m * (m + 1.0) * self.variance;
-            return POWERS.into_iter().map(by_power).fold(0.0, f64::min);
+    /// The power with about the least bound, where log m + mv = log q.
+    fn best_power(&self, log_q: f64) -> f64 {
+        let mut log = log_q;
+        for _ in 0..POWER_STEPS {
+            let size = self.variance * log.exp();
+            log -= (log + size - log_q) / (1.0 + size);
         }
-        let place = (x / self.lambda * CHORDS as f64).min(CHORDS as f64);
-        let i = (place as usize).min(CHORDS - 1);
-        let part = place - i as f64;
-        (1.0 - part) * self.logs[i] + part * self.logs[i + 1]
+        log.exp()
+    }
+
+    /// A bound on L(x), x ≤ max(λ, 0); one that falls at least like 1/|x|² if `falls`.
+    fn log_transform(&self, x: f64, falls: bool) -> f64 {
+        let chords = self.logs.len() - 1;
+        let place = x / self.lambda * chords as f64;
+        let place = if self.lambda > 0.0 {
+            place.min(chords as f64)
+        } else {
+            place
+        };
+        if (0.0..=chords as f64).contains(&place) && !falls {
+            let i = (place as usize).min(chords - 1);
+            let part = place - i as f64;
+            return (1.0 - part) * self.logs[i] + part * self.logs[i + 1];
+        }
+        let log_q = (-x / self.total).ln();
+        let by_power = |m: &f64| m * (m.ln() - 1.0 - log_q) + 0.5 * m * (m + 1.0) * self.variance;
+        let best = self.best_power(log_q);
+        let powers = POWERS
+            .iter()
+            .chain([&best])
+            .filter(|m| !falls || **m >= 2.0)
+            .map(by_power);
+        let at_end = if falls {
+            f64::INFINITY
+        } else {
+            self.log_whole().min(0.0)
+        };
+        powers.fold(at_end, f64::min)
     }
 
     /// The bound at τ by turning by an angle, which decreases in τ.
-    fn log_turned(&self, tau: f64, angle: f64) -> f64 {
-        let turn = 0.5 * angle * angle / self.variance - self.logs[CHORDS];
-        let line = self.log_transform(self.lambda * angle.cos() - tau * angle.sin());
+    fn log_turned(&self, tau: f64, angle: f64, falls: bool) -> f64 {
+        let turn = 0.5 * angle * angle / self.variance - self.log_whole();
+        let line = self.log_transform(self.lambda * angle.cos() - tau * angle.sin(), falls);
         let longest = angle.min(FRAC_PI_2 / (tau * self.largest));
-        let segment = self.log_at_end + (longest / self.variance.sqrt()).ln();
+        let tilt = self.lambda * self.largest * if self.lambda > 0.0 { 1.0 } else { angle.cos() };
+        let segment = self.log_density_at_end + tilt + (longest / self.variance.sqrt()).ln();
         turn + log_add(line, segment) + SLACK
     }
 
     /// The least of these bounds at τ, where `beyond` leaves only those that fall at least like 1/τ from there on.
     fn best(&self, tau: f64, beyond: bool) -> f64 {
         let falls = |angle: &f64| {
-            let x = self.lambda * angle.cos() - tau * angle.sin();
-            x < 0.0 && self.log_transform(x) < 0.0
+            let (sine, cosine) = angle.sin_cos();
+            let is_turned = if self.lambda > 0.0 {
+                self.lambda * cosine < tau * sine
+            } else {
+                -self.lambda * cosine <= tau * sine
+            };
+            is_turned && tau * angle * self.largest >= FRAC_PI_2
         };
         (0..ANGLES)
             .map(|i| FRAC_PI_2 * ANGLE_FACTOR.powi(i))
             .filter(|angle| !beyond || falls(angle))
-            .map(|angle| self.log_turned(tau, angle))
+            .map(|angle| self.log_turned(tau, angle, beyond))
             .fold(f64::INFINITY, f64::min)
     }
 }
 
 impl Turned {
     /// For a batch tilted by e^{λY/t} with the total variation V; `None` where no bound is known.
-    pub(super) fn new(part: &TruncatedPart, (lambda, total): (f64, f64), variation: f64) -> Option<Self> {
-        let batch = Batch::new(part, (lambda, total))?;
+    pub(super) fn new(batch: &Batch, variation: f64) -> Option<Self> {
         let first = FIRST_PLACE * variation;
         let mut next = batch.best(first * GROWTH.powi(PLACES), true);
         let mut at_ends = Vec::with_capacity(PLACES as usize);
@@ -130,8 +156,10 @@ impl Turned {
 mod tests {
     use super::*;
     use crate::loss::allocation::bins::Bins;
-    use crate::loss::allocation::truncated_law::TruncatedLaw;
+    use crate::loss::allocation::modulus::turned_batch;
+    use crate::loss::allocation::truncated_law::{TruncatedLaw, TruncatedPart};
     use realfft::num_complex::Complex64;
+    use std::f64::consts::TAU;
 
     /// E[e^{sY/t}; g ≤ b] by a sum over g.
     fn transform((v, end, total): (f64, f64, f64), s: Complex64) -> Complex64 {
@@ -161,7 +189,7 @@ mod tests {
         ] {
             let part = part(v, log_mass);
             let at = (v, part.end, 4.0);
-            let turned = Turned::new(&part, (lambda, 4.0), variation).unwrap();
+            let turned = Turned::new(&turned_batch(&part, (lambda, 4.0)).unwrap(), variation).unwrap();
             let whole = transform(at, Complex64::from(lambda)).norm().ln();
             let mut closest = f64::INFINITY;
             for i in 0..40 {
@@ -182,7 +210,7 @@ mod tests {
     #[test]
     fn the_bound_falls_like_the_reciprocal() {
         let part = part(0.0025, -60.0);
-        let turned = Turned::new(&part, (300.0, 4.0), 60.0).unwrap();
+        let turned = Turned::new(&turned_batch(&part, (300.0, 4.0)).unwrap(), 60.0).unwrap();
         let at = |i: i32| turned.first * 1.013f64.powi(i);
         for i in 0..1000 {
             let fall = turned.log(at(i)) - turned.log(at(i + 1));

@@ -30,6 +30,13 @@ pub(super) fn released(bins: &Bins) -> f64 {
     bins.parts.iter().map(|part| part.count).sum()
 }
 
+impl Range {
+    /// With another threshold in its middle.
+    pub(super) fn around(self, middle: f64) -> Self {
+        Self { middle, ..self }
+    }
+}
+
 impl Threshold {
     /// The threshold of ε: t(e^{±ε} − 1) + m, where m of the t batches are released.
     pub(super) fn new(bins: &Bins, direction: Direction, epsilon: f64) -> Self {

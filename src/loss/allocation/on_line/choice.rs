@@ -1,0 +1,385 @@
+//! Which line serves a threshold, and which Y count as large.
+//!
+//! With X = S − w, or w − S, the line is that through the saddle point of E[e^{sX}; no Y is large]/s², where the sum has hardly any cancellation.
+//!
+//! A record that is removed has two ways to a loss above ε: many moderate Y, and one that is large. Where Y is above w − x and x is so far below the mean of
+//! the other batches that their sum is hardly ever below it, S exceeds w anyway, so that these outcomes are known in closed form. They must not be part of the
+//! transform: e^{λY} would make more of the largest Y than of all others, and the law under the tilt would be far from S = w.
+
+use crate::interval::Interval;
+use crate::loss::allocation::bins::Part;
+use crate::loss::allocation::large_outcomes::{LargeOutcomes, LargeRatios};
+use crate::loss::allocation::log_normal::LogNormal;
+use crate::loss::allocation::on_line::batch::Batch;
+use crate::loss::allocation::on_line::rough::Rough;
+use crate::loss::allocation::threshold::Range;
+use crate::special::log_space::LogSum;
+use crate::special::normal::log_upper_tail;
+use crate::special::root::bisect;
+use crate::step::Direction;
+use std::convert::Infallible;
+use std::f64::consts::TAU;
+
+/// −log of the probability that the other batches are so far below their mean that an outcome with a large Y may be below the threshold.
+const LOG_LOW: f64 = 45.0;
+/// μ over that of a Gaussian variable, which serves least where Y is far from normal.
+const LOW_TILTS: [f64; 6] = [0.3, 0.6, 1.0, 1.6, 2.5, 5.0];
+/// −log of the part of the expectation that outcomes with a large Y may be where nothing more is known of them.
+const LOG_NEGLIGIBLE: f64 = 27.0;
+/// The least normal variable that counts as large.
+const LEAST_LARGE: f64 = 3.0;
+/// Steps in which the saddle point is found, how near to it is enough in standard deviations, the least relative bracket, and the longest step in log λ.
+const STEPS: usize = 40;
+const NEAR: f64 = 0.3;
+const CLOSE: f64 = 1e-3;
+const LONGEST: f64 = 2.0;
+/// log of the relative error of transforms that are looked at on the way.
+const ROUGH: f64 = -14.0;
+/// Rounds in which the limit of Y is found, and the part of it that is not worth another one.
+const ROUNDS: usize = 4;
+const MUCH: f64 = 0.97;
+
+/// A line and the limit of Y.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Choice {
+    /// Y above this is large.
+    pub(super) limit: f64,
+    pub(super) others: Others,
+    pub(super) saddle: Saddle,
+    /// log of E[X₊] by the outcomes without a large Y and by those with one, about.
+    pub(super) log_estimate: f64,
+    pub(super) log_large: f64,
+}
+
+/// Some μ, each with log of a bound on E[e^{−μS'}] for the sum S' of all batches but one.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Others {
+    transforms: [(f64, f64); LOW_TILTS.len()],
+}
+
+/// The saddle point of a line.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Saddle {
+    pub(super) lambda: f64,
+    /// log E[e^{λX}; no Y is large].
+    log: f64,
+    /// Variance of S under the tilt.
+    pub(super) variance: f64,
+}
+
+/// What a line is chosen for: X = S − w if the record is removed, or w − S.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Target<'a> {
+    pub(super) parts: &'a [Part],
+    pub(super) direction: Direction,
+    pub(super) range: Range,
+    /// log of E[X₊] in the middle of the range, at most: where X₊ is due to many moderate Y as well as to a large one, saddle points tell too much.
+    pub(super) log_most: f64,
+}
+
+/// P(some Y > `limit`) and E[S; some Y > `limit`].
+pub(super) fn large_outcomes(parts: &[Part], limit: f64) -> LargeOutcomes {
+    let of = |part: &Part| {
+        let tails = LogNormal::new(part.variance).above(limit);
+        LargeRatios {
+            count: part.count,
+            mass: tails.mass,
+            mean: tails.mean,
+        }
+    };
+    LargeOutcomes::new(&parts.iter().map(of).collect::<Vec<_>>())
+}
+
+/// log of a bound on E[S; some Y > `limit`], below the range of numbers too: the sum of E[Y; Y > c] and of P(Y > c) times the mean of all others.
+pub(super) fn log_large_mean(parts: &[Part], limit: f64) -> f64 {
+    let mut sum = LogSum::default();
+    for part in parts {
+        let deviation = part.variance.sqrt();
+        let normal = (limit.ln() + 0.5 * part.variance) / deviation;
+        sum.add(part.count.ln() + log_upper_tail(normal - deviation));
+        sum.add(part.count.ln() + count(parts).ln() + log_upper_tail(normal));
+    }
+    let log = sum.ln();
+    log + 1e-9 + 1e-13 * log.abs()
+}
+
+/// The number of batches.
+pub(super) fn count(parts: &[Part]) -> f64 {
+    parts.iter().map(|part| part.count).sum()
+}
+
+impl Target<'_> {
+    /// The sign of S in X.
+    pub(super) fn sign(&self) -> f64 {
+        self.direction.sign()
+    }
+
+    /// The line; `None` where there is none.
+    pub(super) fn choose(&self) -> Option<Choice> {
+        let others = self.others()?;
+        let mut limit = self.first_limit(&others);
+        let mut saddle = match self.saddle(limit, self.first_tilt()) {
+            Some(saddle) => saddle,
+            None => {
+                // So far out no tilt of the largest Y may be within the range of numbers. Such Y count for nothing then.
+                let rough = Rough::new(self.parts, self.direction).log_expectation(self.range.middle);
+                limit = self.sufficient_limit(&others, rough.min(self.log_most)).min(limit);
+                self.saddle(limit, self.first_tilt())?
+            }
+        };
+        for _ in 0..ROUNDS {
+            let log_estimate = saddle.log_estimate().min(self.log_most);
+            let next = self.sufficient_limit(&others, log_estimate.max(self.log_large(limit)));
+            if next >= MUCH * limit {
+                break;
+            }
+            limit = next;
+            saddle = self.saddle(limit, saddle.lambda)?;
+        }
+        Some(Choice {
+            limit,
+            saddle,
+            log_estimate: saddle.log_estimate().min(self.log_most),
+            log_large: self.log_large(limit),
+            others,
+        })
+    }
+
+    /// log of the part of E[X₊] by outcomes with a large Y, as far as it is known to be there.
+    fn log_large(&self, limit: f64) -> f64 {
+        match self.direction {
+            Direction::Remove => {
+                let above = large_outcomes(self.parts, limit).mean_above((self.range.middle, 0.0));
+                above.lower.max(0.0).ln()
+            }
+            Direction::Add => f64::NEG_INFINITY,
+        }
+    }
+
+    /// A limit from which on S is surely above w, about; w where there is none below.
+    fn first_limit(&self, others: &Others) -> f64 {
+        let largest = self.range.largest;
+        let low = others.low_place(LOG_LOW);
+        if self.direction == Direction::Remove && low > 0.0 {
+            largest - low
+        } else {
+            largest
+        }
+    }
+
+    /// Transforms of all batches but one.
+    fn others(&self) -> Option<Others> {
+        let variance: f64 = self.parts.iter().map(|part| part.count * part.variance.exp_m1()).sum();
+        let normal = (2.0 * LOG_LOW / variance).sqrt();
+        let mut transforms = [(0.0, 0.0); LOW_TILTS.len()];
+        for (transform, factor) in transforms.iter_mut().zip(LOW_TILTS) {
+            let mu = factor * normal;
+            let (mut sum, mut least) = (0.0, 0.0f64);
+            for part in self.parts {
+                let one = Batch::whole(part.variance).tilted(-mu, 0.0, ROUGH)?;
+                sum += part.count * one.log_transform.upper();
+                least = least.min(one.log_transform.lower());
+            }
+            *transform = (mu, sum - least + 1e-12 * (1.0 + sum.abs()));
+        }
+        Some(Others { transforms })
+    }
+
+    /// The least limit from which on next to nothing is unknown of the outcomes with a large Y.
+    fn sufficient_limit(&self, others: &Others, log_expectation: f64) -> f64 {
+        let largest = self.range.largest;
+        let log_unknown = |limit: f64| {
+            let large = large_outcomes(self.parts, limit);
+            match self.direction {
+                Direction::Remove => large
+                    .mean
+                    .upper
+                    .min(large.most_sum * others.excess_below(largest - limit))
+                    .ln(),
+                Direction::Add => (largest * large.most_mass()).ln(),
+            }
+        };
+        let widest = self.parts.iter().fold(0.0f64, |widest, part| part.variance.max(widest));
+        let (low, high) = (LEAST_LARGE * widest.sqrt() - 0.5 * widest, largest.ln());
+        if low >= high {
+            return f64::INFINITY;
+        }
+        let negligible = log_expectation - LOG_NEGLIGIBLE;
+        let is_met = |log: f64| Ok::<_, Infallible>(log_unknown(log.exp()) <= negligible);
+        let Ok(found) = bisect((low, high), 40, |high| 1e-3 * high.abs().max(1.0), is_met);
+        if log_unknown(found.exp()) <= negligible {
+            found.exp()
+        } else {
+            f64::INFINITY
+        }
+    }
+
+    /// λ of a Gaussian variable.
+    fn first_tilt(&self) -> f64 {
+        let variance: f64 = self.parts.iter().map(|part| part.count * part.variance.exp_m1()).sum();
+        let distance = self.sign() * (self.range.middle - count(self.parts));
+        // (d − σ²λ)λ = −2 where the factor 1/λ² counts.
+        let half = 0.5 * distance / variance;
+        half + (half * half + 2.0 / variance).sqrt()
+    }
+
+    /// log E[e^{λX}; no Y is large], the mean of S and its variance under this tilt.
+    pub(super) fn moments(&self, limit: f64, lambda: f64) -> Option<(Interval, f64, f64)> {
+        let sign = self.sign();
+        let (mut log, mut error, mut mean, mut variance) = (-sign * lambda * self.range.middle, 0.0, 0.0, 0.0);
+        for part in self.parts {
+            let one = Batch::new(part.variance, limit).tilted(sign * lambda, 0.0, ROUGH)?;
+            log += part.count * one.log_transform.value;
+            error += part.count * one.log_transform.error;
+            mean += part.count * one.mean;
+            variance += part.count * one.variance;
+        }
+        Some((
+            Interval {
+                lower: log - error,
+                upper: log + error,
+            },
+            mean,
+            variance,
+        ))
+    }
+
+    /// The saddle point, by Newton's method in log λ within a bracket.
+    fn saddle(&self, limit: f64, start: f64) -> Option<Saddle> {
+        let sign = self.sign();
+        let (mut lambda, mut low, mut high) = (start, 0.0f64, f64::INFINITY);
+        for step in 0..STEPS {
+            let at = self.moments(limit, lambda);
+            let (excess, slope) = at.map_or((f64::INFINITY, 1.0), |(_, mean, variance)| {
+                (
+                    sign * (mean - self.range.middle) - 2.0 / lambda,
+                    variance + 2.0 / (lambda * lambda),
+                )
+            });
+            if excess > 0.0 {
+                high = high.min(lambda);
+            } else {
+                low = low.max(lambda);
+            }
+            if let Some((log, _, variance)) = at
+                && (excess.abs() <= NEAR * slope.sqrt() || high <= low * (1.0 + CLOSE))
+            {
+                return Some(Saddle {
+                    lambda,
+                    log: log.middle(),
+                    variance,
+                });
+            }
+            let newton = lambda * (-excess / (lambda * slope)).clamp(-LONGEST, LONGEST).exp();
+            // Where large Y begin to count the mean grows by leaps, so that every other step halves the bracket.
+            lambda = match (low > 0.0 && high.is_finite(), newton > low && newton < high) {
+                (true, is_inside) if step % 2 == 1 || !is_inside => (low * high).sqrt(),
+                (false, false) => 0.5 * lambda,
+                _ => newton,
+            };
+            if !(lambda > 0.0 && lambda.is_finite()) {
+                return None;
+            }
+        }
+        None
+    }
+}
+
+impl Others {
+    /// The highest place below which S' is with a probability of about e^−`level` at most.
+    fn low_place(&self, level: f64) -> f64 {
+        let places = self.transforms.iter().map(|(mu, log)| -(log + level) / mu);
+        places.fold(f64::NEG_INFINITY, f64::max)
+    }
+
+    /// A bound on E[(x − S')₊], as z₊ ≤ e^{μz − 1}/μ.
+    pub(super) fn excess_below(&self, x: f64) -> f64 {
+        let of = |&(mu, log_transform): &(f64, f64)| {
+            let log = mu * x - 1.0 - mu.ln() + log_transform;
+            (log + 8.0 * f64::EPSILON * ((mu * x).abs() + log_transform.abs() + 4.0)).exp()
+        };
+        self.transforms.iter().map(of).fold(x.max(0.0), f64::min)
+    }
+}
+
+impl Saddle {
+    /// log E[X₊; no Y is large], about.
+    fn log_estimate(&self) -> f64 {
+        let square = self.lambda * self.lambda * self.variance + 2.0;
+        self.log - self.lambda.ln() - 0.5 * (TAU * square).ln()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn target(parts: &[Part], direction: Direction, middle: f64) -> Target<'_> {
+        let range = Range {
+            number: 0,
+            middle,
+            largest: middle,
+        };
+        Target {
+            parts,
+            direction,
+            range,
+            log_most: f64::INFINITY,
+        }
+    }
+
+    /// With one other batch E[(x − S')₊] is that of one log-normal variable; its bound is within a factor of ten, and half of it would be too little where x is
+    /// most likely.
+    #[test]
+    fn the_other_batches_are_seldom_low() {
+        let parts = [Part {
+            count: 2.0,
+            variance: 0.25,
+        }];
+        let others = target(&parts, Direction::Remove, 3.0).others().unwrap();
+        let law = LogNormal::new(0.25);
+        let mut closest = f64::INFINITY;
+        for x in [0.15, 0.3, 0.5, 0.8, 1.0, 3.0, 8.0] {
+            let (exact, bound) = (law.excess_below(x).upper, others.excess_below(x));
+            assert!(exact <= bound && bound < 20.0 * exact, "{x}: {exact} {bound}");
+            closest = closest.min(bound / exact);
+        }
+        assert!(closest < 2.0 && others.excess_below(-1.0) == 0.0, "{closest}");
+    }
+
+    /// The saddle point has the mean of X under its tilt at 2/λ.
+    #[test]
+    fn the_line_goes_through_the_saddle_point() {
+        for (count, variance, middle, direction) in [
+            (1000.0, 0.25, 1150.0, Direction::Remove),
+            (1e5, 1.0, 1.1e5, Direction::Remove),
+            (100.0, 1.0, 60.0, Direction::Add),
+            (2.0, 0.0025, 2.7, Direction::Remove),
+        ] {
+            let parts = [Part { count, variance }];
+            let target = target(&parts, direction, middle);
+            let found = target.choose().unwrap();
+            let lambda = found.saddle.lambda;
+            let (_, mean, variance) = target.moments(found.limit, lambda).unwrap();
+            let off = direction.sign() * (mean - middle) - 2.0 / lambda;
+            let scale = (variance + 2.0 / (lambda * lambda)).sqrt();
+            // Where large Y begin to count the bracket ends first.
+            assert!(off.abs() < 0.5 * scale, "{count} {middle}: {off} {scale}");
+            assert!(found.limit <= middle && found.limit > 1.0);
+        }
+    }
+
+    /// The bound on E[S; some Y is large] where numbers do not end, against what is known there.
+    #[test]
+    fn the_bound_in_logarithms_is_near_the_truth() {
+        let parts = [Part {
+            count: 100.0,
+            variance: 0.25,
+        }];
+        for limit in [3.0, 10.0, 20.0] {
+            let exact = large_outcomes(&parts, limit).mean.upper.ln();
+            let bound = log_large_mean(&parts, limit);
+            assert!(exact <= bound && bound < exact + 0.5, "{limit}: {exact} {bound}");
+        }
+    }
+}
