@@ -121,7 +121,7 @@ fn below_largest_loss(
     }
     for width in [ROUGH_ALONE, accuracy.width] {
         found = found.meet(sum.alone(epsilon, width, false));
-        if accuracy.is_met(found) || found.log_upper < UNDERFLOW {
+        if accuracy.is_met(found) {
             return found;
         }
     }
