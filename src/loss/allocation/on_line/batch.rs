@@ -199,7 +199,7 @@ impl Batch {
         (error(log_factor), error(change))
     }
 
-    /// log of a bound on E[|e^{sY}|; g < `low`] and on E[|e^{sY} − 1|; g < `low`].
+    /// log of a bound on the expectations of |e^{sY}| and of |e^{sY} − 1| over g < `low`.
     fn log_below(&self, low: f64, lambda: f64) -> f64 {
         LN_2 + log_upper_tail(-low) + lambda.max(0.0) * self.ratio(low)
     }

@@ -77,7 +77,7 @@ pub(super) struct Target<'a> {
     pub(super) log_most: f64,
 }
 
-/// P(some Y > `limit`) and E[S; some Y > `limit`].
+/// The outcomes in which some Y is above `limit`.
 pub(super) fn large_outcomes(parts: &[Part], limit: f64) -> LargeOutcomes {
     let of = |part: &Part| {
         let tails = LogNormal::new(part.variance).above(limit);
@@ -90,7 +90,7 @@ pub(super) fn large_outcomes(parts: &[Part], limit: f64) -> LargeOutcomes {
     LargeOutcomes::new(&parts.iter().map(of).collect::<Vec<_>>())
 }
 
-/// log of a bound on E[S; some Y > `limit`], below the range of numbers too: the sum of E[Y; Y > c] and of P(Y > c) times the mean of all others.
+/// log of a bound on the expectation of S over them, below the range of numbers too: the sum of E\[Y; Y > c\] and of P(Y > c) times the mean of all others.
 pub(super) fn log_large_mean(parts: &[Part], limit: f64) -> f64 {
     let mut sum = LogSum::default();
     for part in parts {

@@ -10,7 +10,7 @@
 //! | [`frequencies`] | its sums over nodes at many frequencies |
 //! | [`modulus`] | how the transform of the sum falls |
 //! | [`choice`] | which line, and which Y are large |
-//! | [`line`] | both expectations |
+//! | [`mod@line`] | both expectations |
 //! | [`rough`] | about how large both are |
 //! | [`start`] | where a search for ε starts |
 
@@ -91,7 +91,7 @@ impl SumsOnLine {
         (there.width() < USEFUL).then_some(found)
     }
 
-    /// Bounds on log E[X₊] for X = S − w, or w − S. Where the mean of X is positive, E[X₊] = E[(−X)₊] + E[X].
+    /// Bounds on log E[X₊] for X = S − w, or w − S. Where the mean of X is positive, E[X₊] = E[(−X)₊] + E\[X\].
     fn log_expectation(&self, threshold: &Threshold, tables: &mut SharedTables) -> Option<(f64, f64)> {
         let excess = self.direction.sign() * (threshold.value - released(&self.bins));
         let error = threshold.error + 2.0 * f64::EPSILON * excess.abs();
