@@ -1,6 +1,6 @@
 //! The number with which the sum S of the likelihood ratios of the released batches is compared, and the lattice that serves it.
 
-use crate::loss::allocation::bins::Bins;
+use crate::loss::allocation::bins::{Bins, Part};
 use crate::step::Direction;
 
 /// Thresholds within so much of each other, in the logarithm of their distance from the mean of S or from 0, share one lattice and one tilt.
@@ -27,7 +27,12 @@ pub(super) struct Range {
 
 /// The number of batches that are released.
 pub(super) fn released(bins: &Bins) -> f64 {
-    bins.parts.iter().map(|part| part.count).sum()
+    count(&bins.parts)
+}
+
+/// The number of batches of some kinds.
+pub(super) fn count(parts: &[Part]) -> f64 {
+    parts.iter().map(|part| part.count).sum()
 }
 
 impl Range {

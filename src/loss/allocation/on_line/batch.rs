@@ -207,8 +207,12 @@ impl Batch {
     /// Panels from where little is left out on up to b, each with an error below e^`log_tolerance`; `None` where they have too many nodes.
     fn panels(&self, lambda: f64, reach: f64, log_tolerance: f64) -> Option<Vec<(f64, f64)>> {
         let mut low = (self.end - 1.0).min(-1.0);
+        let lowest = low - MOST_NODES as f64;
         while self.log_below(low, lambda) > log_tolerance {
             low -= 0.5;
+            if low < lowest {
+                return None;
+            }
         }
         let mut half = FIRST_HALF;
         let mut panels = Vec::new();

@@ -12,7 +12,7 @@ use crate::loss::allocation::large_outcomes::{LargeOutcomes, LargeRatios};
 use crate::loss::allocation::log_normal::LogNormal;
 use crate::loss::allocation::on_line::batch::Batch;
 use crate::loss::allocation::on_line::rough::Rough;
-use crate::loss::allocation::threshold::Range;
+use crate::loss::allocation::threshold::{Range, count};
 use crate::special::log_space::LogSum;
 use crate::special::normal::log_upper_tail;
 use crate::special::root::bisect;
@@ -101,11 +101,6 @@ pub(super) fn log_large_mean(parts: &[Part], limit: f64) -> f64 {
     }
     let log = sum.ln();
     log + 1e-9 + 1e-13 * log.abs()
-}
-
-/// The number of batches.
-pub(super) fn count(parts: &[Part]) -> f64 {
-    parts.iter().map(|part| part.count).sum()
 }
 
 impl Target<'_> {

@@ -11,9 +11,9 @@
 use crate::approx::Approx;
 use crate::loss::allocation::large_outcomes::LargeOutcomes;
 use crate::loss::allocation::on_line::batch::{Batch, Tilted};
-use crate::loss::allocation::on_line::choice::{Choice, Others, Target, count, large_outcomes, log_large_mean};
+use crate::loss::allocation::on_line::choice::{Choice, Others, Target, large_outcomes, log_large_mean};
 use crate::loss::allocation::on_line::modulus::Modulus;
-use crate::loss::allocation::threshold::Threshold;
+use crate::loss::allocation::threshold::{Threshold, count};
 use crate::special::log_space::log_add;
 use crate::step::Direction;
 use realfft::num_complex::Complex64;
@@ -315,18 +315,13 @@ impl SumLine {
     fn log_large_part(&self, threshold: &Threshold) -> (f64, f64) {
         let Threshold { value: w, error: wrong } = *threshold;
         if self.direction == Direction::Add {
-            let is_above = self.limit >= w + wrong;
             // P(A) is less than the sum that bounds E[S; A].
-            let most = if is_above {
+            let mass = self.large.most_mass();
+            let log_mass = if mass < LEAST { self.log_large_mean } else { mass.ln() };
+            let most = if self.limit >= w + wrong {
                 f64::NEG_INFINITY
             } else {
-                (w + wrong).ln()
-                    + self
-                        .large
-                        .most_mass()
-                        .max(LEAST)
-                        .ln()
-                        .max(self.log_large_mean.min(LEAST.ln()))
+                (w + wrong).ln() + log_mass
             };
             return (f64::NEG_INFINITY, most);
         }

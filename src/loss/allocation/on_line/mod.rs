@@ -76,6 +76,9 @@ impl SumsOnLine {
         let Some((lower, upper)) = self.log_expectation(&threshold, tables) else {
             return Enclosure::TRIVIAL;
         };
+        if lower.is_nan() || upper.is_nan() {
+            return Enclosure::TRIVIAL; // beyond the range of numbers
+        }
         let log_factor = match self.direction {
             Direction::Remove => -self.bins.total.ln(),
             Direction::Add => epsilon - self.bins.total.ln(),

@@ -4,6 +4,7 @@
 use crate::interval::Interval;
 use crate::loss::allocation::bins::Part;
 use crate::loss::allocation::log_normal::LogNormal;
+use crate::loss::allocation::threshold::count;
 use crate::special::log_space::log_add;
 use crate::special::normal::quantile;
 use crate::step::Direction;
@@ -29,7 +30,7 @@ impl<'a> Rough<'a> {
         Self {
             parts,
             direction,
-            count: parts.iter().map(|part| part.count).sum(),
+            count: count(parts),
             deviation: parts.iter().map(of).sum::<f64>().sqrt(),
         }
     }
