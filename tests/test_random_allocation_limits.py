@@ -204,3 +204,70 @@ def test_an_epoch_of_two_batches_has_close_ends_at_small_deltas(noise, epsilon):
     lower, upper = hs.get_epsilon(delta=exact, **run)
     assert lower <= epsilon <= upper * (1 + 1e-12)
     assert upper - lower <= 1e-6 * upper
+
+
+def delta_of_epochs_of_two_batches(noise, epochs, epsilon, tilt, points):
+    """The inversion of E[W^z] for W = exp(d g - v / 2) cosh(d h) with normal variables g, h and d^2 = v / 2."""
+    variance = 1 / mpf(noise) ** 2
+    step = mpf(1) / 5
+    nodes = [
+        (mp.npdf(step * j) * step, mp.log(mp.cosh(mp.sqrt(variance / 2) * step * j))) for j in range(-65, 66)
+    ]
+
+    def log_moment(z):
+        return (
+            z * z * variance / 4
+            - z * variance / 2
+            + mp.log(sum(weight * mp.exp(z * x) for weight, x in nodes))
+        )
+
+    spread = mp.sqrt(2 * epochs * log_moment(mpf(2)) / 2)
+    spacing = min(1 / (3 * spread), tilt / 10)
+    total = mpf(0)
+    for k in range(points):
+        z = mp.mpc(tilt, k * spacing)
+        term = mp.exp(epochs * log_moment(1 + z) - z * epsilon) / (z * (z + 1))
+        total += term.real * (mpf(1) / 2 if k == 0 else 1)
+    return total * spacing / mp.pi
+
+
+@pytest.mark.parametrize(
+    ("noise", "epochs", "epsilon", "tilt"),
+    [(16.6039, 84_311_700, 78_516.3, 0.013), (1.5, 7, 9.0, 1.1), (4.0, 40, 6.0, 2.0)],
+)
+def test_epochs_of_two_batches_are_an_inversion_to_thirty_digits(noise, epochs, epsilon, tilt):
+    with mp.workdps(40):
+        first, second = (
+            delta_of_epochs_of_two_batches(noise, epochs, epsilon, mpf(tilt) * factor, 500)
+            for factor in (1, mpf(9) / 10)
+        )
+        assert abs(first / second - 1) < 1e-12
+        exact = float(first)
+    run = {
+        "noise_multiplier": noise,
+        "sampling": hs.RandomAllocation(2),
+        "steps": 2 * epochs,
+        "adjacency": "remove",
+    }
+    lower, upper = hs.get_delta(epsilon=epsilon, bounds=True, **run)
+    assert lower <= exact * (1 + 1e-12)
+    assert exact * (1 - 1e-12) <= upper <= lower * (1 + 1e-6)
+
+
+@pytest.mark.parametrize(
+    ("batches", "noise", "epochs", "delta"),
+    [
+        (5, 0.994513, 2, 1.64533e-96),
+        (3_076, 0.850455, 1_087, 4.4e-40),
+        (209_709, 0.613647, 82, 3.2091e-38),
+        (827, 5.90652, 16, 4.88937e-65),
+        (2, 20.0, 10, 1e-5),
+        (137_162, 33.4134, 44_328_900, 2.4706e-10),
+        (3_460, 56.4546, 356_637_000, 2.55571e-4),
+    ],
+)
+def test_many_epochs_and_small_deltas_have_narrow_intervals(batches, noise, epochs, delta):
+    # All were wider than 1e-6, some by half of epsilon.
+    run = {"noise_multiplier": noise, "sampling": hs.RandomAllocation(batches), "steps": batches * epochs}
+    lower, upper = hs.get_epsilon(delta=delta, bounds=True, **run)
+    assert lower < upper <= lower * (1 + 1e-6)

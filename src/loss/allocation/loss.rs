@@ -4,6 +4,7 @@ use crate::approx::Approx;
 use crate::interval::Enclosure;
 use crate::loss::StepLoss;
 use crate::loss::allocation::bins::Bins;
+use crate::loss::allocation::central_moments::{BinomialSeries, CentralMoments};
 use crate::loss::allocation::decay::Decay;
 use crate::loss::allocation::large_powers::LargePowers;
 use crate::loss::allocation::little_noise;
@@ -14,9 +15,11 @@ use crate::loss::allocation::tilted::TransformLine;
 use crate::loss::allocation::truncated_decay::partial_decay;
 use crate::loss::allocation::truncated_law::TruncatedLaw;
 use crate::loss::allocation::truncated_tilted::{TiltedByLine, TiltedWhole};
+use crate::loss::allocation::vertical_line::VerticalLine;
+use crate::loss::allocation::whole_tilted::{TiltedByIntegral, TiltedBySeries};
 use crate::loss::privacy_loss::{Effort, PrivacyLoss, SharedTables, TiltedLoss, TiltedMoments};
 use crate::step::Direction;
-use realfft::num_complex::Complex64;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 /// Mean of the tilted loss, in place of one that is beyond what is computed: searches for a tilt turn back there.
@@ -34,6 +37,8 @@ const REMEMBERED: usize = 64;
 /// v from which on a part of an epoch is summed on a lattice before other routes, if that takes few places. Of 200 random parts (noise 0.3 to 8,
 /// δ from 1e-12 to 1e-3) 114 take over 10 ms; with 0.08 in its place 126 do, as inversion is faster where there is more noise.
 const LATTICE_VARIANCE: f64 = 1.0;
+/// log of the part of a moment that may be left out where the moment is that of a series for the whole law.
+const NEGLIGIBLE_PART: f64 = -40.0;
 /// Evaluations of a density that a term of a transform takes.
 const WORK_OF_POINT: u64 = 20;
 
@@ -52,9 +57,11 @@ pub(crate) struct Allocation {
     /// What is kept where outputs with a large likelihood ratio in some batch are left out, and what is known of its moments.
     kept: Option<(TruncatedLaw, Vec<(f64, TiltedMoments)>)>,
     /// Cost of lines.
-    work: u64,
+    work: Arc<AtomicU64>,
     /// Work on `mellin` before this copy was made, which does not count for it.
     work_before: u64,
+    /// Central moments of W, shared by all copies.
+    central: Arc<CentralMoments>,
 }
 
 impl StepLoss {
@@ -71,17 +78,26 @@ impl Allocation {
             mellin: Arc::new(Mutex::new(Mellin::new(bins.clone()))),
             on_lattice: Arc::new(SumsOnLattice::new(bins.clone(), direction)),
             on_line: Arc::new(SumsOnLine::new(bins.clone(), direction)),
+            central: Arc::new(CentralMoments::new(&bins)),
             bins,
             direction,
             large_powers: LargePowers::default(),
             kept: None,
-            work: 0,
+            work: Arc::default(),
             work_before: 0,
         }
     }
 
     fn mellin(&self) -> MutexGuard<'_, Mellin> {
         locked(&self.mellin)
+    }
+
+    pub(super) fn central(&self) -> &CentralMoments {
+        &self.central
+    }
+
+    pub(super) fn direction(&self) -> Direction {
+        self.direction
     }
 
     /// The exponent of W in e^{cℓ} under P.
@@ -92,8 +108,30 @@ impl Allocation {
         }
     }
 
+    /// The binomial series at c that is accurate up to |Im c| = `reach`, if there is one.
+    pub(super) fn series(&self, c: f64, reach: f64) -> Option<BinomialSeries> {
+        self.central.series(self.exponent(c), reach)
+    }
+
+    /// K(c) by a series.
+    pub(super) fn moments_by(&self, series: &BinomialSeries) -> TiltedMoments {
+        TiltedMoments {
+            log_moment: series.log_moment(),
+            mean: self.direction.sign() * series.mean,
+            variance: series.variance,
+        }
+    }
+
     /// K(c); beyond what is computed the bound c(c + 1)v/2, which holds as powers are convex, with an error of all of it.
     fn whole_moments(&self, c: f64) -> TiltedMoments {
+        if let Some(series) = self.series(c, 0.0) {
+            return self.moments_by(&series);
+        }
+        self.integrated_moments(c)
+    }
+
+    /// K(c) by an integral or the bound.
+    fn integrated_moments(&self, c: f64) -> TiltedMoments {
         if let Some(found) = self.mellin().real(self.exponent(c)) {
             let exact = c == 0.0;
             return TiltedMoments {
@@ -123,11 +161,16 @@ impl Allocation {
         if let Some((_, known)) = known.iter().find(|(tilt, _)| *tilt == c) {
             return *known;
         }
-        let (found, size) = match law.line(w) {
-            Some(line) => (line.moments(), line.size()),
-            None => (law.without_rest(w, self.whole_moments(c)), 0),
+        let found = match self.series_of_kept(law, c) {
+            Some((_, moments)) => law.without_rest(w, moments),
+            None => match law.line(w) {
+                Some(line) => {
+                    self.count(&line);
+                    line.moments()
+                }
+                None => law.without_rest(w, self.whole_moments(c)),
+            },
         };
-        self.work += WORK_OF_POINT * size as u64;
         if let Some((_, known)) = &mut self.kept {
             if known.len() >= REMEMBERED {
                 known.remove(0);
@@ -137,31 +180,55 @@ impl Allocation {
         found
     }
 
-    /// The whole law tilted by e^{cℓ}.
-    fn whole_tilted(&self, c: f64) -> TiltedAllocation<'_> {
-        let moments = self.whole_moments(c);
-        let (real, transform) = {
-            let mut mellin = self.mellin();
-            let real = mellin.real(self.exponent(c));
-            let transform = if real.is_some() && self.bins.still > 0.0 {
-                mellin.transform()
-            } else {
-                Vec::new()
-            };
-            (real, transform)
-        };
+    /// The whole law tilted by e^{cℓ}, from an integral.
+    fn tilted_by_integral(&self, c: f64) -> Box<dyn TiltedLoss + '_> {
+        let real = self.mellin().real(self.exponent(c));
         let line = real.map(|real| TransformLine {
-            decay: Decay::new(&self.bins, &transform, (real.exponent.w, real.log - real.error)),
+            decay: self.decay(real.exponent.w, real.log - real.error),
             mellin: &self.mellin,
             real,
             log_total: self.bins.total.ln(),
         });
-        TiltedAllocation {
-            line,
-            moments,
-            direction: self.direction,
-            reach: 0.0,
-        }
+        Box::new(TiltedByIntegral::new(line, self.integrated_moments(c), self.direction))
+    }
+
+    /// What is kept, tilted by e^{cℓ}.
+    fn kept_tilted<'a>(&'a self, law: &'a TruncatedLaw, c: f64) -> Box<dyn TiltedLoss + 'a> {
+        let w = self.exponent(c);
+        let Some(line) = law.line(w) else {
+            let whole = self.integrated_moments(c);
+            return Box::new(TiltedWhole::new(law, w, self.tilted_by_integral(c), whole));
+        };
+        self.count(&line);
+        let partial = (self.bins.still > 0.0).then(|| {
+            let transform = self.mellin().transform();
+            partial_decay((&self.bins, &transform), law, &line)
+        });
+        Box::new(TiltedByLine { law, line, partial })
+    }
+
+    /// Counts the cost of a line.
+    fn count(&self, line: &VerticalLine) {
+        self.work
+            .fetch_add(WORK_OF_POINT * line.size() as u64, Ordering::Relaxed);
+    }
+
+    /// What bounds the decay of M on the line through w, where log M(w) is at least `log_moment`.
+    pub(super) fn decay(&self, w: f64, log_moment: f64) -> Decay {
+        let transform = if self.bins.still > 0.0 {
+            self.mellin().transform()
+        } else {
+            Vec::new()
+        };
+        Decay::new(&self.bins, &transform, (w, log_moment))
+    }
+
+    /// The series at c and its moments, where what is left out does not count at that tilt.
+    fn series_of_kept(&self, law: &TruncatedLaw, c: f64) -> Option<(BinomialSeries, TiltedMoments)> {
+        let series = self.series(c, 0.0)?;
+        let moments = self.moments_by(&series);
+        let left_out = law.log_part_left_out(self.exponent(c), &moments);
+        (left_out < NEGLIGIBLE_PART).then_some((series, moments))
     }
 }
 
@@ -191,20 +258,20 @@ impl PrivacyLoss for Allocation {
     }
 
     fn tilted(&mut self, c: f64, _log_tolerance: f64) -> Box<dyn TiltedLoss + '_> {
-        let w = self.exponent(c);
-        let Some((law, _)) = &self.kept else {
-            return Box::new(self.whole_tilted(c));
+        let this = &*self;
+        let Some((law, _)) = &this.kept else {
+            return match this.series(c, 0.0) {
+                Some(series) => Box::new(TiltedBySeries::new((this, c), series, move || {
+                    this.tilted_by_integral(c)
+                })),
+                None => this.tilted_by_integral(c),
+            };
         };
-        if let Some(line) = law.line(w) {
-            self.work += WORK_OF_POINT * line.size() as u64;
-            let partial = (self.bins.still > 0.0).then(|| {
-                let transform = self.mellin().transform();
-                partial_decay((&self.bins, &transform), law, &line)
-            });
-            return Box::new(TiltedByLine { law, line, partial });
-        }
-        let inner = Box::new(self.whole_tilted(c));
-        Box::new(TiltedWhole::new(law, w, inner, self.whole_moments(c)))
+        let Some((series, moments)) = this.series_of_kept(law, c) else {
+            return this.kept_tilted(law, c);
+        };
+        let inner = TiltedBySeries::new((this, c), series, move || this.kept_tilted(law, c));
+        Box::new(TiltedWhole::new(law, this.exponent(c), Box::new(inner), moments))
     }
 
     /// Where there is much noise and some of thousands of batches are not released, little is known of the transform without large outputs, and no
@@ -253,7 +320,7 @@ impl PrivacyLoss for Allocation {
 
     fn truncated(&self, log_mass: f64) -> (StepLoss, f64) {
         let mut truncated = self.clone();
-        (truncated.work, truncated.work_before) = (0, self.mellin().work());
+        (truncated.work, truncated.work_before) = (Arc::default(), self.mellin().work());
         if self.kept.is_some() || self.direction == Direction::Add {
             return (StepLoss::new(truncated), f64::NEG_INFINITY);
         }
@@ -273,56 +340,12 @@ impl PrivacyLoss for Allocation {
     }
 
     fn work(&self) -> u64 {
-        self.work + self.mellin().work().saturating_sub(self.work_before)
+        self.work.load(Ordering::Relaxed) + self.mellin().work().saturating_sub(self.work_before)
     }
 
     /// The pair of the widest batch: that of an epoch is a mixture of such pairs with the same Q.
     fn widest_distance(&self) -> Option<f64> {
         Some(self.bins.widest().sqrt())
-    }
-}
-
-/// The loss tilted by e^{cℓ}.
-struct TiltedAllocation<'a> {
-    /// `None` beyond what is computed.
-    line: Option<TransformLine<'a>>,
-    moments: TiltedMoments,
-    direction: Direction,
-    reach: f64,
-}
-
-impl TiltedLoss for TiltedAllocation<'_> {
-    fn moments(&self) -> TiltedMoments {
-        self.moments
-    }
-
-    fn size(&self) -> usize {
-        self.line.as_ref().map_or(1, |line| line.size(self.reach))
-    }
-
-    fn certify(&mut self, reach: f64) {
-        self.reach = reach;
-    }
-
-    fn quadrature_error(&self) -> f64 {
-        if self.line.is_some() { 0.0 } else { 2.0 }
-    }
-
-    fn log_decay(&mut self, y: f64) -> f64 {
-        self.line.as_ref().map_or(0.0, |line| line.log_decay(y))
-    }
-
-    fn changes(&self, spacing: f64, last: usize) -> Vec<Approx<Complex64>> {
-        let Some(line) = &self.line else {
-            return vec![Approx::new(Complex64::default(), 2.0); last + 1];
-        };
-        let mut found = line.changes(spacing, last);
-        if self.direction == Direction::Remove {
-            for change in &mut found {
-                change.value = change.value.conj();
-            }
-        }
-        found
     }
 }
 

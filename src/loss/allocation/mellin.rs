@@ -29,8 +29,9 @@ const COARSE: f64 = WIDEST * FRAC_1_SQRT_2;
 /// Most values of one integral.
 const MOST_VALUES: i64 = 1000;
 /// Orders from which on no more than so many coarse values are computed: more are needed where a moment comes from outcomes that are
-/// absurdly rare, and then a smaller exponent serves better.
-const HIGH_ORDER: usize = 16;
+/// absurdly rare, and then a smaller exponent serves better. From order 16 on, as it was once, 4 % of a random box of dealt batches had an ε that is wider than
+/// 1e-3, where 1 % have; from 128 on searches for a tilt in the box take a tenth longer.
+const HIGH_ORDER: usize = 96;
 const MOST_COARSE: i64 = 88;
 /// A coefficient from which on no other one that it consists of has underflowed.
 const LEAST_COEFFICIENT: f64 = 1e-200;

@@ -8,6 +8,7 @@
 //! `docs/theory/random-allocation.md`.
 
 pub(crate) mod bins;
+mod central_moments;
 mod decay;
 mod ends;
 mod excess;
@@ -39,3 +40,4 @@ mod truncated_rule;
 mod truncated_tilted;
 mod turned;
 mod vertical_line;
+mod whole_tilted;

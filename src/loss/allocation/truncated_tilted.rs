@@ -28,7 +28,7 @@ impl TruncatedLaw {
     }
 
     /// log of a bound on the part of M(w) that is left out.
-    fn log_part_left_out(&self, w: f64, moments: &TiltedMoments) -> f64 {
+    pub(crate) fn log_part_left_out(&self, w: f64, moments: &TiltedMoments) -> f64 {
         self.log_moment_left_out(w) - moments.log_moment.lower()
     }
 

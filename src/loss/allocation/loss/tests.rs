@@ -3,6 +3,7 @@ use crate::curve::composition::Composition;
 use crate::interval::Enclosure;
 use crate::loss::one_step;
 use crate::step::{Adjacency, Group, Mechanism, Sampling, Step};
+use realfft::num_complex::Complex64;
 
 /// δ of one epoch: t, σ, ε, removed, added. Removed: E[(e^ε − W)₊] + 1 − e^ε from (1/2πi)∫ e^{s·e^ε}·E[e^{−sW}]·s^{−2} ds along Re s = 3/2
 /// and Re s = 5/2, which agree to these digits, in numbers of 64 bits of precision. Added: in ball arithmetic, 40 digits.

@@ -1,0 +1,147 @@
+//! The tilted loss of random allocation, all outputs included.
+
+use crate::approx::Approx;
+use crate::loss::allocation::central_moments::BinomialSeries;
+use crate::loss::allocation::decay::Decay;
+use crate::loss::allocation::loss::Allocation;
+use crate::loss::allocation::tilted::TransformLine;
+use crate::loss::privacy_loss::{TiltedLoss, TiltedMoments};
+use crate::step::Direction;
+use realfft::num_complex::Complex64;
+
+/// The loss tilted by e^{cℓ}, from an integral.
+pub(super) struct TiltedByIntegral<'a> {
+    /// `None` beyond what is computed.
+    line: Option<TransformLine<'a>>,
+    moments: TiltedMoments,
+    direction: Direction,
+    reach: f64,
+}
+
+impl<'a> TiltedByIntegral<'a> {
+    pub(super) fn new(line: Option<TransformLine<'a>>, moments: TiltedMoments, direction: Direction) -> Self {
+        Self {
+            line,
+            moments,
+            direction,
+            reach: 0.0,
+        }
+    }
+}
+
+impl TiltedLoss for TiltedByIntegral<'_> {
+    fn moments(&self) -> TiltedMoments {
+        self.moments
+    }
+
+    fn size(&self) -> usize {
+        self.line.as_ref().map_or(1, |line| line.size(self.reach))
+    }
+
+    fn certify(&mut self, reach: f64) {
+        self.reach = reach;
+    }
+
+    fn quadrature_error(&self) -> f64 {
+        if self.line.is_some() { 0.0 } else { 2.0 }
+    }
+
+    fn log_decay(&mut self, y: f64) -> f64 {
+        self.line.as_ref().map_or(0.0, |line| line.log_decay(y))
+    }
+
+    fn changes(&self, spacing: f64, last: usize) -> Vec<Approx<Complex64>> {
+        let Some(line) = &self.line else {
+            return vec![Approx::new(Complex64::default(), 2.0); last + 1];
+        };
+        let mut found = line.changes(spacing, last);
+        if self.direction == Direction::Remove {
+            for change in &mut found {
+                change.value = change.value.conj();
+            }
+        }
+        found
+    }
+}
+
+/// What makes the tilted loss where the series is not accurate.
+type Otherwise<'a> = Box<dyn Fn() -> Box<dyn TiltedLoss + 'a> + 'a>;
+
+/// The loss tilted by e^{cℓ}, from the binomial series as far as that is accurate.
+pub(super) struct TiltedBySeries<'a> {
+    loss: &'a Allocation,
+    c: f64,
+    /// The series that is accurate up to the certified frequency.
+    series: Option<BinomialSeries>,
+    decay: Decay,
+    moments: TiltedMoments,
+    otherwise: Otherwise<'a>,
+    /// The loss beyond what the series serves.
+    other: Option<Box<dyn TiltedLoss + 'a>>,
+}
+
+impl<'a> TiltedBySeries<'a> {
+    /// At a tilt where `series` exists.
+    pub(super) fn new(
+        (loss, c): (&'a Allocation, f64),
+        series: BinomialSeries,
+        otherwise: impl Fn() -> Box<dyn TiltedLoss + 'a> + 'a,
+    ) -> Self {
+        Self {
+            loss,
+            c,
+            series: Some(series),
+            decay: loss.decay(series.w, series.log_moment().lower()),
+            moments: loss.moments_by(&series),
+            otherwise: Box::new(otherwise),
+            other: None,
+        }
+    }
+}
+
+impl TiltedLoss for TiltedBySeries<'_> {
+    fn moments(&self) -> TiltedMoments {
+        self.other.as_ref().map_or(self.moments, |other| other.moments())
+    }
+
+    fn size(&self) -> usize {
+        let own = self.series.map_or(1, |series| series.terms);
+        self.other.as_ref().map_or(own, |other| other.size())
+    }
+
+    fn certify(&mut self, reach: f64) {
+        self.series = self.loss.series(self.c, reach);
+        if self.series.is_none() {
+            let mut other = (self.otherwise)();
+            other.certify(reach);
+            self.other = Some(other);
+        }
+    }
+
+    fn quadrature_error(&self) -> f64 {
+        self.other.as_ref().map_or(0.0, |other| other.quadrature_error())
+    }
+
+    fn log_decay(&mut self, y: f64) -> f64 {
+        match &mut self.other {
+            Some(other) => other.log_decay(y),
+            None => self.decay.log_bound(y.abs()),
+        }
+    }
+
+    fn changes(&self, spacing: f64, last: usize) -> Vec<Approx<Complex64>> {
+        if let Some(other) = &self.other {
+            return other.changes(spacing, last);
+        }
+        // M(w − iy) of an added record is its transform at y, and the conjugate of that of a removed one.
+        let step = match self.loss.direction() {
+            Direction::Remove => spacing,
+            Direction::Add => -spacing,
+        };
+        let at = |i: usize| match (i, &self.series) {
+            (0, _) | (_, None) => Approx::exact(Complex64::default()),
+            (_, Some(series)) => self.loss.central().change(series, i as f64 * step),
+        };
+        (0..=last).map(at).collect()
+    }
+}
