@@ -207,7 +207,7 @@ def test_an_epoch_of_two_batches_has_close_ends_at_small_deltas(noise, epsilon):
 
 
 def delta_of_epochs_of_two_batches(noise, epochs, epsilon, tilt, points):
-    """The inversion of E[W^z] for W = exp(d g - v / 2) cosh(d h) with normal variables g, h and d^2 = v / 2."""
+    """The inversion of E[W^z] for W = exp(d g - v / 2) cosh(d h), normal g and h, d^2 = v / 2."""
     variance = 1 / mpf(noise) ** 2
     step = mpf(1) / 5
     nodes = [
@@ -233,7 +233,12 @@ def delta_of_epochs_of_two_batches(noise, epochs, epsilon, tilt, points):
 
 @pytest.mark.parametrize(
     ("noise", "epochs", "epsilon", "tilt"),
-    [(16.6039, 84_311_700, 78_516.3, 0.013), (1.5, 7, 9.0, 1.1), (4.0, 40, 6.0, 2.0)],
+    [
+        (16.6039, 84_311_700, 78_516.3, 0.013),
+        (30.0, 10_000_000_000_000, 2_778_699_000.0, 2e-5),
+        (1.5, 7, 9.0, 1.1),
+        (4.0, 40, 6.0, 2.0),
+    ],
 )
 def test_epochs_of_two_batches_are_an_inversion_to_thirty_digits(noise, epochs, epsilon, tilt):
     with mp.workdps(40):
@@ -251,7 +256,7 @@ def test_epochs_of_two_batches_are_an_inversion_to_thirty_digits(noise, epochs, 
     }
     lower, upper = hs.get_delta(epsilon=epsilon, bounds=True, **run)
     assert lower <= exact * (1 + 1e-12)
-    assert exact * (1 - 1e-12) <= upper <= lower * (1 + 1e-6)
+    assert exact * (1 - 1e-12) <= upper <= lower * (1 + 2e-6)
 
 
 @pytest.mark.parametrize(

@@ -21,6 +21,8 @@ const NEGLIGIBLE: f64 = 1e-16;
 const ACCURATE: f64 = 2e-14;
 /// Places at which the expectation in the remainder may be split, in standard deviations.
 const SPLITS: [f64; 8] = [3.0, 4.0, 6.0, 8.0, 12.0, 16.0, 24.0, 40.0];
+/// Falls over the variance below which Bernstein's inequality stands for Bennett's.
+const SMALL_FALL: f64 = 1e-3;
 /// Largest place below 1, where W would be 0.
 const LARGEST_FALL: f64 = 0.9;
 /// Relative size of the remainder in derivatives, which only serve choices.
@@ -42,11 +44,30 @@ pub(crate) struct CentralMoments {
     log_factorials: Vec<f64>,
 }
 
+/// An exponent of W, which is a whole number plus a number that is not rounded: next to z = 1, M − 1 is in proportion to z − 1.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Power {
+    pub(crate) whole: f64,
+    pub(crate) rest: f64,
+}
+
+impl Power {
+    /// The exponent, rounded.
+    pub(crate) fn value(self) -> f64 {
+        self.whole + self.rest
+    }
+
+    /// The exponent plus iy, less k.
+    fn less(self, k: f64, y: f64) -> Complex64 {
+        Complex64::new(self.rest + (self.whole - k), y)
+    }
+}
+
 /// The series at one exponent, and on the line above it.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct BinomialSeries {
     /// Re z.
-    pub(crate) w: f64,
+    pub(crate) power: Power,
     /// K.
     pub(crate) terms: usize,
     /// A bound on E[|X/unit|^K·max(1, W^{w − K})]/K!
@@ -97,10 +118,9 @@ impl CentralMoments {
         }
     }
 
-    /// The series at w that is accurate up to |Im z| = `reach`; `None` if there is none.
-    pub(crate) fn series(&self, w: f64, reach: f64) -> Option<BinomialSeries> {
-        let far = Complex64::new(w, reach);
-        if far.norm() * self.unit > MOST_SPREAD {
+    /// The series at an exponent that is accurate up to |Im z| = `reach`; `None` if there is none.
+    pub(crate) fn series(&self, power: Power, reach: f64) -> Option<BinomialSeries> {
+        if power.less(0.0, reach).norm() * self.unit > MOST_SPREAD {
             return None;
         }
         let mut best: Option<(BinomialSeries, f64)> = None;
@@ -109,15 +129,15 @@ impl CentralMoments {
                 break;
             }
             let series = BinomialSeries {
-                w,
+                power,
                 terms,
-                remainder: self.log_remainder(terms, w).exp(),
+                remainder: self.log_remainder(terms, power.value()).exp(),
                 change: Approx::exact(0.0),
                 mean: 0.0,
                 variance: 0.0,
             };
-            let (sum, size) = self.sum(far, &series);
-            if best.as_ref().is_none_or(|(_, error)| sum.error < *error) {
+            let (sum, size) = self.sum(reach, &series);
+            if sum.error.is_finite() && best.as_ref().is_none_or(|(_, error)| sum.error < *error) {
                 best = Some((series, sum.error));
             }
             if sum.error < NEGLIGIBLE * size {
@@ -130,13 +150,13 @@ impl CentralMoments {
 
     /// The series with M(w) and what follows from it.
     fn with_derivatives(&self, series: BinomialSeries) -> Option<BinomialSeries> {
-        let w = series.w;
-        let (change, _) = self.sum(Complex64::new(w, 0.0), &series);
+        let (change, _) = self.sum(0.0, &series);
+        let factor = |k: usize| series.power.less(k as f64 - 1.0, 0.0).re * self.unit;
         // C(w, k)·k!·unit^k with its derivatives.
-        let (mut value, mut first, mut second) = (self.unit * w, self.unit, 0.0);
+        let (mut value, mut first, mut second) = (factor(1), self.unit, 0.0);
         let (mut mean, mut square) = (0.0, 0.0);
         for k in 2..series.terms {
-            let factor = (w - (k as f64 - 1.0)) * self.unit;
+            let factor = factor(k);
             second = second * factor + 2.0 * first * self.unit;
             first = first * factor + value * self.unit;
             value *= factor;
@@ -144,7 +164,7 @@ impl CentralMoments {
             square += second * self.moments[k].value;
         }
         // The remainder has derivatives too, which count where w is next to 0 or 1.
-        let last = (w - (series.terms as f64 - 1.0)) * self.unit;
+        let last = factor(series.terms);
         let of_mean = (first * last + value * self.unit) * series.remainder;
         let of_square = (second * last + 2.0 * first * self.unit) * series.remainder;
         let is_known = of_mean.abs() < KNOWN * mean.abs() && of_square.abs() < KNOWN * square.abs();
@@ -157,27 +177,31 @@ impl CentralMoments {
         })
     }
 
-    /// M(z) − 1 with a bound on its error, and the sum of the moduli of its terms.
-    fn sum(&self, z: Complex64, series: &BinomialSeries) -> (Approx<Complex64>, f64) {
-        let mut factor = z * self.unit;
+    /// M(w + iy) − 1 with a bound on its error, and the sum of the moduli of its terms.
+    fn sum(&self, y: f64, series: &BinomialSeries) -> (Approx<Complex64>, f64) {
+        let at = |k: usize| series.power.less(k as f64 - 1.0, y) * self.unit;
+        let mut factor = at(1);
         let (mut sum, mut error, mut size) = (Complex64::default(), 0.0, 0.0);
         for k in 2..series.terms {
-            let order = k as f64;
-            factor *= (z - (order - 1.0)) * self.unit;
+            factor *= at(k);
             let Approx { value, error: own } = self.moments[k];
             let modulus = factor.norm();
             sum += factor * value;
             // Four roundings of a complex product and two of its factors, for each of them.
-            error += modulus * (own + value * f64::EPSILON * 6.0 * (order + 1.0));
+            error += modulus * (own + value * f64::EPSILON * 6.0 * (k as f64 + 1.0));
             size += modulus * value;
         }
-        let next = (factor * (z - (series.terms as f64 - 1.0)) * self.unit).norm();
-        (Approx::new(sum, error + 1.01 * next * series.remainder), size)
+        let next = (factor * at(series.terms)).norm();
+        let additions = 0.5 * series.terms as f64 * f64::EPSILON * size;
+        (
+            Approx::new(sum, error + additions + 1.01 * next * series.remainder),
+            size,
+        )
     }
 
     /// M(w + iy)/M(w) − 1.
     pub(crate) fn change(&self, series: &BinomialSeries, y: f64) -> Approx<Complex64> {
-        let (at, _) = self.sum(Complex64::new(series.w, y), series);
+        let (at, _) = self.sum(y, series);
         let whole = 1.0 + series.change.value;
         let value = (at.value - series.change.value) / whole;
         let error = (at.error + series.change.error * (1.0 + value.norm())) / (whole - series.change.error);
@@ -221,15 +245,26 @@ impl CentralMoments {
         0.5 * (tail + self.log_power(2.0 * exponent)) - self.log_factorials[terms]
     }
 
+    /// log of a bound on P(X < −x), x ≥ 0, by Bennett's inequality, as no 1 − Y is above 1: with V = Σ Var Y it is at most e^{−V·h(xt/V)},
+    /// h(u) = (1 + u)·log(1 + u) − u. It holds for the sum of fewer Y too.
+    fn log_probability_below(&self, x: f64) -> f64 {
+        let variance = (self.unit * self.bins.total).powi(2);
+        let u = x * self.bins.total / variance;
+        // h(u) ≥ u²/(2 + 2u/3), which has no terms that cancel.
+        let h = if u < SMALL_FALL {
+            u * u / (2.0 + 2.0 * u / 3.0)
+        } else {
+            (1.0 + u) * u.ln_1p() - u
+        };
+        -variance * h * (1.0 - 1e-9)
+    }
+
     /// log of a bound on E[|X/unit|^K·W^−e; X < −x]/K!, where |X| is below 1.
     ///
-    /// W is at least the geometric mean of all Y, which is log-normal. Of very many batches it is far below W: then P(X < −x) is bounded by Bennett's
-    /// inequality, as no 1 − Y is above 1; with V = Σ Var Y it is at most e^{−V·h(xt/V)}, h(u) = (1 + u)·log(1 + u) − u.
+    /// W is at least the geometric mean of all Y, which is log-normal. Of very many batches it is far below W, and Bennett's inequality is of more use.
     fn log_below(&self, terms: usize, exponent: f64, x: f64) -> f64 {
         let total = self.bins.total;
-        let variance = (self.unit * total).powi(2);
-        let u = x * total / variance;
-        let log_probability = -variance * ((1.0 + u) * u.ln_1p() - u) * (1.0 - 1e-9);
+        let log_probability = self.log_probability_below(x);
         let by_bennett = 0.5 * (log_probability + self.bins.log_negative_moment(2.0 * exponent));
         let v = self.bins.mean_variance();
         let deviations = -((-x).ln_1p() + 0.5 * v + exponent * v / total) / (v / total).sqrt();

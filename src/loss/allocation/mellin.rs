@@ -32,6 +32,9 @@ const MOST_VALUES: i64 = 1000;
 /// absurdly rare, and then a smaller exponent serves better. From order 16 on, as it was once, 4 % of a random box of dealt batches had an ε that is wider than
 /// 1e-3, where 1 % have; from 128 on searches for a tilt in the box take a tenth longer.
 const HIGH_ORDER: usize = 96;
+/// The same where batches of several kinds or much noise leave sums over nodes for each order: with 96 in its place 155,726 bins with noise 12.4, most of them released 193
+/// times, take 10 s where they take 0.1.
+const HIGH_ORDER_OF_SUMS: usize = 16;
 const MOST_COARSE: i64 = 88;
 /// A coefficient from which on no other one that it consists of has underflowed.
 const LEAST_COEFFICIENT: f64 = 1e-200;
@@ -272,7 +275,12 @@ impl Mellin {
             .fold(f64::INFINITY, f64::min);
         let coarse = self.coarse;
         let (from, to) = ((left / coarse).floor() as i64, (right / coarse).ceil() as i64);
-        if order >= HIGH_ORDER && to - from > MOST_COARSE {
+        let high = if self.spacings().has_shift() {
+            HIGH_ORDER
+        } else {
+            HIGH_ORDER_OF_SUMS
+        };
+        if order >= high && to - from > MOST_COARSE {
             return None;
         }
         let values = self.upper_values(order, (from, to))?;

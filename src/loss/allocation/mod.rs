@@ -41,3 +41,4 @@ mod truncated_tilted;
 mod turned;
 mod vertical_line;
 mod whole_tilted;
+mod windows;

@@ -7,10 +7,14 @@
 //! 1 − g(2τ) ≤ 4(1 − g(τ)), as 1 − cos 2x ≤ 4(1 − cos x). So 1 − g(τ) ≥ (τ/x)²(1 − V²/x²) for the x = 2^mτ in [X, 2X], X = √1.25·V: the
 //! smallest value in that interval is at both of its ends, 0.16·τ²/V². Hence |f(τ)|² ≤ 1 − 0.16·τ²/V² for τ ≤ √5·V.
 //!
+//! **By windows** ([`crate::loss::allocation::windows`]), which know the variance of Y/t: of many batches together. What is made of them has to fall at least like 1/τ, as the
+//! others do: with d the product of the bounds on all batches, which does not grow, it is sup_{τ' ≥ τ} d(τ')·τ'/τ.
+//!
 //! **By turning** ([`crate::loss::allocation::turned`]), which matters where batches are few, so that a power of V/τ falls slowly.
 
 use crate::loss::allocation::truncated_law::{TruncatedLaw, TruncatedPart};
 use crate::loss::allocation::turned::{self, Turned};
+use crate::loss::allocation::windows::{Window, Windows};
 use std::f64::consts::TAU;
 
 /// The factor of τ²/V².
@@ -19,10 +23,17 @@ const CURVATURE: f64 = 0.16;
 /// Chords of L between 0 and λ. With half as many the bound for two batches with noise multiplier 8 is up to 0.7 larger where it matters.
 const CHORDS: usize = 16;
 
+/// Frequencies at which windows are looked at: from this one over the standard deviation of W in steps of a factor.
+const FIRST_FREQUENCY: f64 = 0.5;
+const FREQUENCY_FACTOR: f64 = 1.1;
+const MOST_FREQUENCIES: usize = 120;
+
 /// Bounds on the moduli of the transforms of all batches.
 #[derive(Debug, Clone)]
 pub(crate) struct Modulus {
     parts: Vec<PartModulus>,
+    /// (τ, log d(τ), log sup d(τ')·τ' over what follows), ascending.
+    by_windows: Vec<(f64, f64, f64)>,
 }
 
 /// The bounds for batches that are alike.
@@ -47,13 +58,69 @@ impl Modulus {
                 turned: turned_batch(part, (lambda, law.total)).and_then(|batch| Turned::new(&batch, variation)),
             })
         };
-        let parts = law.parts.iter().map(of).collect::<Option<_>>()?;
-        Some(Self { parts })
+        let parts: Vec<PartModulus> = law.parts.iter().map(of).collect::<Option<_>>()?;
+        let windows = |(part, modulus): (&TruncatedPart, &PartModulus)| {
+            // The tilt changes each density by a factor of at least 1/E[e^{λY/t}].
+            let factor = (-2.0 * part.tilting(lambda)?.log).exp() * (1.0 - 1e-9) / law.total.powi(2);
+            let scaled = |window: &Window| Window {
+                length: window.length / law.total,
+                spread: window.spread * factor,
+            };
+            let windows = part.windows.iter().map(scaled).collect();
+            Some((part.count, Windows::new(windows, modulus.variation)))
+        };
+        let windows: Vec<(f64, Windows)> = law.parts.iter().zip(&parts).map(windows).collect::<Option<_>>()?;
+        let mut modulus = Self {
+            parts,
+            by_windows: Vec::new(),
+        };
+        modulus.by_windows = modulus.table(&windows);
+        Some(modulus)
+    }
+
+    /// The bounds by windows.
+    fn table(&self, windows: &[(f64, Windows)]) -> Vec<(f64, f64, f64)> {
+        let square: f64 = windows.iter().map(|(count, one)| count * one.spread()).sum();
+        let last = windows.iter().fold(0.0, |last, (_, one)| one.last_end().max(last));
+        let mut tau = FIRST_FREQUENCY / square.sqrt();
+        let mut found = Vec::new();
+        while found.len() < MOST_FREQUENCIES && tau < last {
+            let log: f64 = windows.iter().map(|(count, one)| count * one.log_from(tau)).sum();
+            found.push((tau, log, 0.0));
+            tau *= FREQUENCY_FACTOR;
+        }
+        let Some(&(end, _, _)) = found.last() else {
+            return found;
+        };
+        // From the last frequency on the other bounds, which fall at least like 1/τ where they are below −1/2.
+        let beyond = self.by_parts(end);
+        if beyond > -0.5 {
+            return Vec::new();
+        }
+        let mut most = beyond + end.ln();
+        for i in (0..found.len()).rev() {
+            found[i].2 = most;
+            most = most.max(found[i].1 + (found[i].0 * FREQUENCY_FACTOR).ln());
+        }
+        found
+    }
+
+    /// log of the product of the bounds on single batches.
+    fn by_parts(&self, tau: f64) -> f64 {
+        self.parts.iter().map(|part| part.count * part.log_of_one(tau)).sum()
     }
 
     /// log of a bound on |E[e^{(λ + iτ)W}]|/E[e^{λW}], which decreases in τ ≥ 0; where it is below −1/2, it falls at least like 1/τ.
     pub(crate) fn log(&self, tau: f64) -> f64 {
-        self.parts.iter().map(|part| part.count * part.log_of_one(tau)).sum()
+        let by_parts = self.by_parts(tau);
+        let next = self.by_windows.partition_point(|(from, _, _)| *from <= tau);
+        if next == 0 || next == self.by_windows.len() {
+            return by_parts;
+        }
+        let (from, log, beyond) = self.by_windows[next - 1];
+        // Up to the next frequency the bound is that at `from`, and τ' at most that frequency.
+        let here = log + (from * FREQUENCY_FACTOR / tau).ln();
+        by_parts.min(here.max(beyond - tau.ln()) + 1e-12)
     }
 }
 
@@ -114,6 +181,39 @@ mod tests {
                 closest = closest.min(exact / bound);
             }
             assert!(closest < 6.0 || v != 0.04, "{batches} {v}: {closest}");
+        }
+    }
+
+    /// Many batches fall like a normal variable of their variance: half of the bound's exponent would not be enough for the truth, and what is made of windows falls at least
+    /// like 1/τ.
+    #[test]
+    fn many_batches_fall_by_their_variance() {
+        let (batches, v, lambda) = (3000, 0.64f64, 20.0);
+        let law = TruncatedLaw::new(&Bins::new(&[(batches, v)]).unwrap(), -40.0, f64::INFINITY).unwrap();
+        let modulus = Modulus::new(&law, lambda).unwrap();
+        let spread = (v.exp_m1() / batches as f64).sqrt();
+        let mut before = (1.0, 0.0);
+        for i in 1..400 {
+            let tau = 0.05 * f64::from(i) / spread;
+            let bound = modulus.log(tau);
+            if before.1 < -0.5 {
+                assert!(
+                    bound <= before.1 - (tau / before.0).ln() + 1e-9,
+                    "{tau}: {bound} {before:?}"
+                );
+            }
+            before = (tau, bound);
+            let normal = -0.5 * (tau * spread).powi(2);
+            if normal > -18.0 && normal < -0.5 {
+                let usable = law.usable(lambda, lambda.hypot(tau)).unwrap();
+                let at = |s| law.log_transform(Complex64::new(lambda, s), &usable);
+                let (found, zero) = (at(tau), at(0.0));
+                assert!(
+                    found.value.re - zero.value.re <= bound + found.error + zero.error,
+                    "{tau}"
+                );
+                assert!(bound < 0.6 * normal, "{tau}: {bound} {normal}");
+            }
         }
     }
 

@@ -8,6 +8,7 @@ use crate::approx::Approx;
 use crate::loss::allocation::bins::{Bins, Part};
 use crate::loss::allocation::ends::{far_end, largest, least_end, log_left_out};
 use crate::loss::allocation::truncated_rule::{EndedRule, Tilting};
+use crate::loss::allocation::windows::{Window, of_log_normal};
 use crate::special::log_space::{LogSum, complex_ln_1p};
 use crate::special::normal::{log_mills, log_upper_tail};
 use realfft::num_complex::Complex64;
@@ -40,7 +41,7 @@ pub(crate) struct TruncatedLaw {
 
 /// Batches that are alike.
 #[derive(Debug, Clone)]
-pub(crate) struct TruncatedPart {
+pub(super) struct TruncatedPart {
     pub(crate) count: f64,
     pub(crate) variance: f64,
     /// b.
@@ -51,6 +52,8 @@ pub(crate) struct TruncatedPart {
     levels: Vec<Series>,
     /// Where all of them cancel.
     rule: EndedRule,
+    /// Ranges of Y, by which its transform decays.
+    pub(super) windows: Vec<Window>,
 }
 
 /// The series of E[e^{sY/t}] where the normal variable is at most some b.
@@ -163,6 +166,7 @@ impl TruncatedPart {
             largest: levels.first().map_or(0.0, |series| series.largest),
             levels,
             rule,
+            windows: of_log_normal(part.variance, largest(part.variance, end)).collect(),
         })
     }
 

@@ -1,9 +1,8 @@
 //! The tilted loss of random allocation, all outputs included.
 
 use crate::approx::Approx;
-use crate::loss::allocation::central_moments::BinomialSeries;
+use crate::loss::allocation::central_moments::{BinomialSeries, CentralMoments, Power};
 use crate::loss::allocation::decay::Decay;
-use crate::loss::allocation::loss::Allocation;
 use crate::loss::allocation::tilted::TransformLine;
 use crate::loss::privacy_loss::{TiltedLoss, TiltedMoments};
 use crate::step::Direction;
@@ -69,30 +68,33 @@ type Otherwise<'a> = Box<dyn Fn() -> Box<dyn TiltedLoss + 'a> + 'a>;
 
 /// The loss tilted by e^{cℓ}, from the binomial series as far as that is accurate.
 pub(super) struct TiltedBySeries<'a> {
-    loss: &'a Allocation,
-    c: f64,
+    central: &'a CentralMoments,
+    direction: Direction,
+    power: Power,
     /// The series that is accurate up to the certified frequency.
     series: Option<BinomialSeries>,
-    decay: Decay,
     moments: TiltedMoments,
+    decay: Decay,
     otherwise: Otherwise<'a>,
     /// The loss beyond what the series serves.
     other: Option<Box<dyn TiltedLoss + 'a>>,
 }
 
 impl<'a> TiltedBySeries<'a> {
-    /// At a tilt where `series` exists.
+    /// At the tilt of a series, where the loss has these moments and this decay.
     pub(super) fn new(
-        (loss, c): (&'a Allocation, f64),
+        (central, direction): (&'a CentralMoments, Direction),
         series: BinomialSeries,
+        (moments, decay): (TiltedMoments, Decay),
         otherwise: impl Fn() -> Box<dyn TiltedLoss + 'a> + 'a,
     ) -> Self {
         Self {
-            loss,
-            c,
+            central,
+            direction,
+            power: series.power,
             series: Some(series),
-            decay: loss.decay(series.w, series.log_moment().lower()),
-            moments: loss.moments_by(&series),
+            moments,
+            decay,
             otherwise: Box::new(otherwise),
             other: None,
         }
@@ -110,7 +112,7 @@ impl TiltedLoss for TiltedBySeries<'_> {
     }
 
     fn certify(&mut self, reach: f64) {
-        self.series = self.loss.series(self.c, reach);
+        self.series = self.central.series(self.power, reach);
         if self.series.is_none() {
             let mut other = (self.otherwise)();
             other.certify(reach);
@@ -123,10 +125,8 @@ impl TiltedLoss for TiltedBySeries<'_> {
     }
 
     fn log_decay(&mut self, y: f64) -> f64 {
-        match &mut self.other {
-            Some(other) => other.log_decay(y),
-            None => self.decay.log_bound(y.abs()),
-        }
+        let other = self.other.as_mut().map_or(0.0, |other| other.log_decay(y));
+        self.decay.log_bound(y.abs()).min(other)
     }
 
     fn changes(&self, spacing: f64, last: usize) -> Vec<Approx<Complex64>> {
@@ -134,13 +134,13 @@ impl TiltedLoss for TiltedBySeries<'_> {
             return other.changes(spacing, last);
         }
         // M(w − iy) of an added record is its transform at y, and the conjugate of that of a removed one.
-        let step = match self.loss.direction() {
+        let step = match self.direction {
             Direction::Remove => spacing,
             Direction::Add => -spacing,
         };
         let at = |i: usize| match (i, &self.series) {
             (0, _) | (_, None) => Approx::exact(Complex64::default()),
-            (_, Some(series)) => self.loss.central().change(series, i as f64 * step),
+            (_, Some(series)) => self.central.change(series, i as f64 * step),
         };
         (0..=last).map(at).collect()
     }

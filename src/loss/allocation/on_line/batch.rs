@@ -11,6 +11,7 @@
 use crate::approx::Approx;
 use crate::loss::allocation::on_line::frequencies::{Node, changes};
 use crate::loss::allocation::turned;
+use crate::loss::allocation::windows::Window;
 use crate::special::compensated_sum::CompensatedSum;
 use crate::special::gauss_legendre::{GaussLegendre, IMAGINARY_AXIS, NODES, REAL_AXIS};
 use crate::special::log_space::complex_ln_1p;
@@ -79,14 +80,6 @@ struct RuleErrors {
     /// For e^{sY}, and for its change between two values of Im s, or from 1 where s is small.
     plain: f64,
     change: f64,
-}
-
-/// The outcomes with Y at most `length`.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Window {
-    pub(super) length: f64,
-    /// A lower bound on their probability squared times the variance of Y given that it is one of them.
-    pub(super) spread: f64,
 }
 
 /// A point of the rule: the normal variable, Y, the weight without the tilt, and log of the density with the tilt.

@@ -1,29 +1,14 @@
 //! How |E[e^{(λ + iτ)S}]| falls as τ grows, for the sum S of the likelihood ratios Y of all batches.
 //!
-//! For one batch let f be the characteristic function of Y under the law tilted by e^{λY}, and Δ the difference of two independent copies:
-//! 1 − |f(τ)|² = E[1 − cos τΔ].
+//! It is a product over the batches. For one batch let f be the characteristic function of Y under the law tilted by e^{λY}, of which there are two bounds.
 //!
-//! **Windows.** Both copies are at most R with the probability p², and |Δ| ≤ R then. For τR ≤ π, 1 − cos τΔ ≥ (1 − cos τR)·Δ²/R² there, as (1 − cos x)/x²
-//! falls up to π. So 1 − |f(τ)|² ≥ 2(1 − cos τR)/R²·p²·Var(Y | Y ≤ R), which grows with τ.
-//!
-//! **Total variation** V of the density: |f(τ)| ≤ V/τ, and 1 − |f(τ)|² ≥ 0.16·τ²/V² for τ ≤ √5·V ([`crate::loss::allocation::modulus`]).
+//! **Windows and total variation** ([`crate::loss::allocation::windows`]).
 //!
 //! **Turning** of the normal variable ([`crate::loss::allocation::turned`]), which is looked at where the others leave many points: |f| falls faster than any power.
-//!
-//! Each of the first two grows with τ as far as it holds. Their maximum has its least value from τ on at τ, or where one of them ends.
 
-use crate::loss::allocation::log_normal::LogNormal;
 use crate::loss::allocation::on_line::batch::Tilted;
 use crate::loss::allocation::turned::Turned;
-use std::f64::consts::PI;
-
-/// The factor of τ²/V², and up to which square of τ/V it serves.
-const CURVATURE: f64 = 0.16;
-const SMALL_SQUARE: f64 = 5.0;
-
-/// Ranges of Y that are looked at, from its median both ways, and the step of its normal variable between them.
-const WINDOWS: i32 = 16;
-const WINDOW_STEP: f64 = 0.25;
+use crate::loss::allocation::windows::{Window, Windows, of_log_normal};
 
 /// Bounds on the moduli of the transforms of all batches.
 #[derive(Debug)]
@@ -36,10 +21,7 @@ pub(super) struct Modulus {
 struct PartModulus {
     count: f64,
     variation: f64,
-    /// R, and twice the probability squared times the variance, by falling R.
-    windows: Vec<(f64, f64)>,
-    /// The frequencies where windows end, ascending, with the least bound on 1 − |f|² from there on.
-    ends: Vec<(f64, f64)>,
+    windows: Windows,
     turned: Option<Turned>,
 }
 
@@ -62,73 +44,30 @@ impl Modulus {
     }
 }
 
-/// Ranges [0, R] up to the limit of Y, and lower bounds on p²·Var(Y | Y ≤ R) in closed form: this is half of E[Δ²; both are at most R], and the tilt changes each density by a factor of
-/// at least e^{min(λ, 0)·R}/E[e^{λY}].
-fn untilted_windows(batch: &Tilted) -> impl Iterator<Item = (f64, f64)> {
-    let law = LogNormal::new(batch.batch.variance);
-    let (lambda, log_transform) = (batch.lambda, batch.log_transform.upper());
-    let largest = batch.batch.largest();
-    let lengths = (-WINDOWS..=WINDOWS).map(move |i| (law.deviation() * WINDOW_STEP * f64::from(i)).exp());
-    lengths.filter(move |length| *length <= largest).map(move |length| {
-        let (tails, square) = (law.below(length), law.square_below(length));
-        let spread = tails.mass.lower * square.lower - tails.mean.upper.powi(2);
-        let factor = (2.0 * (lambda.min(0.0) * length - log_transform)).exp();
-        (length, (spread * factor * (1.0 - 1e-12)).max(0.0))
-    })
-}
-
 impl PartModulus {
+    /// The tilt changes each density by a factor of at least e^{min(λ, 0)·R}/E[e^{λY}] in the range up to R.
     fn new(count: f64, batch: &Tilted) -> Self {
-        let mut windows: Vec<(f64, f64)> = batch
-            .windows
-            .iter()
-            .map(|window| (window.length, window.spread))
-            .collect();
-        windows.extend(untilted_windows(batch));
-        windows.sort_by(|a, b| b.0.total_cmp(&a.0));
-        let mut part = Self {
+        let (lambda, log_transform) = (batch.lambda, batch.log_transform.upper());
+        let tilted = |window: Window| Window {
+            spread: window.spread
+                * (2.0 * (lambda.min(0.0) * window.length - log_transform)).exp()
+                * (1.0 - 1e-12),
+            ..window
+        };
+        let mut windows = batch.windows.clone();
+        windows.extend(of_log_normal(batch.batch.variance, batch.batch.largest()).map(tilted));
+        let variation = batch.total_variation();
+        Self {
             count,
-            variation: batch.total_variation(),
-            windows: windows.iter().map(|(length, spread)| (*length, 2.0 * spread)).collect(),
-            ends: Vec::new(),
+            variation,
+            windows: Windows::new(windows, variation),
             turned: None,
-        };
-        let mut least = 1.0f64;
-        for i in (0..part.windows.len()).rev() {
-            let end = PI / part.windows[i].0;
-            least = least.min(part.loss(end, i + 1));
-            part.ends.push((end, least));
         }
-        part.ends.reverse();
-        part
-    }
-
-    /// A lower bound on 1 − |f(τ)|², by the windows from the `first` on.
-    fn loss(&self, tau: f64, first: usize) -> f64 {
-        let square = (tau / self.variation).powi(2);
-        let by_variation = if square <= SMALL_SQUARE {
-            CURVATURE * square
-        } else {
-            1.0 - 1.0 / square
-        };
-        let of = |&(length, spread): &(f64, f64)| {
-            let turn = tau * length;
-            if turn < PI {
-                let versine = 2.0 * (0.5 * turn).sin().powi(2);
-                spread * versine / (length * length)
-            } else {
-                0.0
-            }
-        };
-        self.windows[first..].iter().map(of).fold(by_variation, f64::max)
     }
 
     /// log of a bound on |f| from τ on.
     fn log_from(&self, tau: f64) -> f64 {
-        let next = self.ends.partition_point(|(end, _)| *end <= tau);
-        let beyond = self.ends.get(next).map_or(1.0, |(_, least)| *least);
-        let loss = self.loss(tau, 0).min(beyond);
-        let log = 0.5 * (-loss.min(1.0)).ln_1p();
+        let log = self.windows.log_from(tau);
         self.turned.as_ref().map_or(log, |turned| log.min(turned.log(tau)))
     }
 }
