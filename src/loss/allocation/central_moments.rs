@@ -23,7 +23,9 @@ const ACCURATE: f64 = 2e-14;
 const SPLITS: [f64; 8] = [3.0, 4.0, 6.0, 8.0, 12.0, 16.0, 24.0, 40.0];
 /// Falls over the variance below which Bernstein's inequality stands for Bennett's.
 const SMALL_FALL: f64 = 1e-3;
-/// Largest place below 1, where W would be 0.
+/// Falls of W that are looked at, in standard deviations, how many, and the largest one: W would be 0 at 1.
+const FALL_STEP: f64 = 0.5;
+const MOST_FALLS: usize = 40;
 const LARGEST_FALL: f64 = 0.9;
 /// Relative size of the remainder in derivatives, which only serve choices.
 const KNOWN: f64 = 1e-3;
@@ -42,6 +44,18 @@ pub(crate) struct CentralMoments {
     log_moments: Vec<f64>,
     /// log k!
     log_factorials: Vec<f64>,
+    /// Falls of W below 1, ascending.
+    falls: Vec<Fall>,
+}
+
+/// W < 1 − x.
+#[derive(Debug, Clone, Copy)]
+struct Fall {
+    /// x, the logarithms of x over the standard deviation and of 1 − x, and log of a bound on the probability.
+    x: f64,
+    log_deviations: f64,
+    log_rest: f64,
+    log_probability: f64,
 }
 
 /// An exponent of W, which is a whole number plus a number that is not rounded: next to z = 1, M − 1 is in proportion to z − 1.
@@ -109,13 +123,26 @@ impl CentralMoments {
         for k in 1..=LARGEST_ORDER {
             log_factorials.push(log_factorials[k - 1] + (k as f64).ln());
         }
-        Self {
+        let mut found = Self {
             bins: bins.clone(),
             unit,
+            falls: Vec::new(),
             log_moments: moments.iter().map(|moment| moment.upper().ln()).collect(),
             moments,
             log_factorials,
-        }
+        };
+        let fall = |deviations: f64| Fall {
+            x: deviations * unit,
+            log_deviations: deviations.ln(),
+            log_rest: (-deviations * unit).ln_1p(),
+            log_probability: found.log_probability_below(deviations * unit),
+        };
+        let places = (1..=MOST_FALLS).map(|k| FALL_STEP * k as f64);
+        found.falls = places
+            .filter(|deviations| deviations * unit < LARGEST_FALL)
+            .map(fall)
+            .collect();
+        found
     }
 
     /// The series at an exponent that is accurate up to |Im z| = `reach`; `None` if there is none.
@@ -209,27 +236,44 @@ impl CentralMoments {
     }
 
     /// log of a bound on E[|X/unit|^K·max(1, W^{w − K})]/K! for even K.
-    ///
-    /// Where W^{w − K} is above 1, the expectation is split at a place x of X: up to there the power is at most (1 ± x)^{w − K}, and what is beyond
-    /// follows from the inequality of Cauchy and Schwarz.
     fn log_remainder(&self, terms: usize, w: f64) -> f64 {
-        let plain = self.log_moments[terms];
         let excess = w - terms as f64;
-        if excess == 0.0 {
-            return plain;
+        if excess > 0.0 {
+            self.log_remainder_above(terms, excess)
+        } else if excess < 0.0 {
+            self.log_remainder_below(terms, -excess)
+        } else {
+            self.log_moments[terms]
         }
+    }
+
+    /// The same for w = K + e: up to a place x the power is at most (1 + x)^e, and what is beyond follows from the inequality of Cauchy and Schwarz.
+    fn log_remainder_above(&self, terms: usize, exponent: f64) -> f64 {
         let at = |deviations: &f64| {
-            let x = deviations * self.unit;
-            let (within, beyond) = if excess > 0.0 {
-                (excess * x.ln_1p(), self.log_beyond(terms, excess, *deviations))
-            } else if x < LARGEST_FALL {
-                (excess * (-x).ln_1p(), self.log_below(terms, -excess, x))
-            } else {
-                return f64::INFINITY;
-            };
-            log_add(plain + within, beyond) + 1e-9
+            let within = self.log_moments[terms] + exponent * (deviations * self.unit).ln_1p();
+            log_add(within, self.log_beyond(terms, exponent, *deviations)) + 1e-9
         };
         SPLITS.iter().map(at).fold(f64::INFINITY, f64::min)
+    }
+
+    /// The same for w = K − e: down to a fall x the power is at most (1 − x)^−e, and between two falls |X|^K·W^−e is largest at the lower end.
+    fn log_remainder_below(&self, terms: usize, exponent: f64) -> f64 {
+        let Some(last) = self.falls.last() else {
+            return f64::INFINITY;
+        };
+        let plain = self.log_moments[terms];
+        let mut lower = self.log_below(terms, exponent, last.x);
+        let mut best = log_add(plain - exponent * last.log_rest, lower);
+        for pair in self.falls.windows(2).rev() {
+            let [upper_end, lower_end] = pair else { break };
+            let largest = terms as f64 * lower_end.log_deviations - self.log_factorials[terms];
+            lower = log_add(
+                lower,
+                largest - exponent * lower_end.log_rest + upper_end.log_probability,
+            );
+            best = best.min(log_add(plain - exponent * upper_end.log_rest, lower));
+        }
+        best + 1e-9
     }
 
     /// log of a bound on E[(X/unit)^K·W^e; X > x]/K! for x = `deviations`·unit: for every even L ≥ 2K it is at most the root of
@@ -245,31 +289,34 @@ impl CentralMoments {
         0.5 * (tail + self.log_power(2.0 * exponent)) - self.log_factorials[terms]
     }
 
-    /// log of a bound on P(X < −x), x ≥ 0, by Bennett's inequality, as no 1 − Y is above 1: with V = Σ Var Y it is at most e^{−V·h(xt/V)},
-    /// h(u) = (1 + u)·log(1 + u) − u. It holds for the sum of fewer Y too.
+    /// log of a bound on P(X < −x), x ≥ 0.
+    ///
+    /// By Bennett's inequality, as no 1 − Y is above 1: with V = Σ Var Y it is at most e^{−V·h(xt/V)}, h(u) = (1 + u)·log(1 + u) − u. And W is at least the
+    /// geometric mean of all Y, which is log-normal.
     fn log_probability_below(&self, x: f64) -> f64 {
-        let variance = (self.unit * self.bins.total).powi(2);
-        let u = x * self.bins.total / variance;
+        let (total, v) = (self.bins.total, self.bins.mean_variance());
+        let variance = (self.unit * total).powi(2);
+        let u = x * total / variance;
         // h(u) ≥ u²/(2 + 2u/3), which has no terms that cancel.
         let h = if u < SMALL_FALL {
             u * u / (2.0 + 2.0 * u / 3.0)
         } else {
             (1.0 + u) * u.ln_1p() - u
         };
-        -variance * h * (1.0 - 1e-9)
+        let deviations = -((-x).ln_1p() + 0.5 * v) / (v / total).sqrt();
+        (-variance * h * (1.0 - 1e-9)).min(log_upper_tail(deviations * (1.0 - 1e-9)))
     }
 
-    /// log of a bound on E[|X/unit|^K·W^−e; X < −x]/K!, where |X| is below 1.
-    ///
-    /// W is at least the geometric mean of all Y, which is log-normal. Of very many batches it is far below W, and Bennett's inequality is of more use.
+    /// log of a bound on E[|X/unit|^K·W^−e; X < −x]/K!, where |X| is below 1: by the inequality of Cauchy and Schwarz, and by the geometric mean, of which the
+    /// power is log-normal too.
     fn log_below(&self, terms: usize, exponent: f64, x: f64) -> f64 {
         let total = self.bins.total;
         let log_probability = self.log_probability_below(x);
-        let by_bennett = 0.5 * (log_probability + self.bins.log_negative_moment(2.0 * exponent));
+        let by_probability = 0.5 * (log_probability + self.bins.log_negative_moment(2.0 * exponent));
         let v = self.bins.mean_variance();
         let deviations = -((-x).ln_1p() + 0.5 * v + exponent * v / total) / (v / total).sqrt();
         let by_mean = self.bins.log_negative_moment(exponent) + log_upper_tail(deviations * (1.0 - 1e-12));
-        by_bennett.min(by_mean) - terms as f64 * self.unit.ln() - self.log_factorials[terms]
+        by_probability.min(by_mean) - terms as f64 * self.unit.ln() - self.log_factorials[terms]
     }
 
     /// log of a bound on E[W^p], p > 0: that of a whole n ≥ p is at most Π_{j<n} (1 + (e^{jv} − 1)/t), by adding one factor after the other.

@@ -58,8 +58,8 @@ pub(crate) struct Allocation {
     kept: Option<(TruncatedLaw, Vec<(f64, TiltedMoments)>)>,
     /// Cost of lines.
     work: Arc<AtomicU64>,
-    /// Work on `mellin` before this copy was made, which does not count for it.
-    work_before: u64,
+    /// True if work on `mellin` counts for this one: for the whole law, as the copies without some outcomes use the same.
+    counts_moments: bool,
     /// Central moments of W, shared by all copies.
     central: Arc<CentralMoments>,
 }
@@ -84,7 +84,7 @@ impl Allocation {
             large_powers: LargePowers::default(),
             kept: None,
             work: Arc::default(),
-            work_before: 0,
+            counts_moments: true,
         }
     }
 
@@ -92,11 +92,11 @@ impl Allocation {
         locked(&self.mellin)
     }
 
-    /// A copy with what is kept, whose work is counted from here on.
+    /// A copy with what is kept, which counts work of its own only.
     fn keeping(&self, law: Option<TruncatedLaw>) -> Self {
         Self {
             work: Arc::default(),
-            work_before: self.mellin().work(),
+            counts_moments: false,
             kept: law.map(|law| (law, Vec::new())),
             ..self.clone()
         }
@@ -356,7 +356,8 @@ impl PrivacyLoss for Allocation {
     }
 
     fn work(&self) -> u64 {
-        self.work.load(Ordering::Relaxed) + self.mellin().work().saturating_sub(self.work_before)
+        let of_moments = if self.counts_moments { self.mellin().work() } else { 0 };
+        self.work.load(Ordering::Relaxed) + of_moments
     }
 
     /// The pair of the widest batch: that of an epoch is a mixture of such pairs with the same Q.

@@ -151,22 +151,33 @@ fn low_outcomes_are_bounded_and_attained() {
     }
 }
 
-/// Of many batches the mean is far above the geometric mean, and Bennett's inequality bounds low outcomes: it is next to the normal
-/// probability.
+/// The probability of a fall: of one batch that of its normal variable, and of many, whose mean is far above the geometric mean, next to the normal
+/// probability, half of whose logarithm is too little.
 #[test]
-fn low_outcomes_of_many_batches_are_bounded() {
-    let (v, terms) = (1.0f64, 4);
-    let central = of(&[(1_000_000, v)]);
+fn probabilities_of_falls_are_bounded_and_attained() {
+    let one = of(&[(1, 0.3)]);
+    for fall in &one.falls {
+        let exact = log_upper_tail(-((-fall.x).ln_1p() + 0.15) / 0.3f64.sqrt());
+        assert!(exact <= fall.log_probability && fall.log_probability < exact + 1e-6);
+    }
+    let many = of(&[(1_000_000, 1.0)]);
+    for fall in many.falls.iter().filter(|fall| fall.log_deviations > 1.5) {
+        let normal = log_upper_tail(fall.log_deviations.exp());
+        let bound = fall.log_probability;
+        assert!(bound >= normal && bound < 0.7 * normal, "{fall:?}: {normal}");
+    }
+}
+
+/// E[X^K·W^{w − K}] of one batch where single places of a split would leave far more.
+#[test]
+fn remainders_with_falls_are_bounded_and_not_generous() {
+    let (v, terms) = (0.01f64, 12);
+    let central = of(&[(1, v)]);
     let factor = terms as f64 * central.unit.ln() + central.log_factorials[terms];
-    for deviations in [6.0, 12.0] {
-        let x = deviations * central.unit;
-        // Without the power of W, whose expectation is next to 1 there.
-        let bound = central.log_below(terms, 1e-9, x) + factor;
-        let normal = 0.5 * log_upper_tail(deviations);
-        assert!(
-            bound >= normal && bound < 0.8 * normal,
-            "{deviations}: {bound} {normal}"
-        );
+    for w in [2.0, -5.0] {
+        let exact = of_one_batch(v, |y| (y - 1.0).powi(12) * y.powf(w - 12.0).max(1.0)).ln();
+        let bound = central.log_remainder(terms, w) + factor;
+        assert!(exact <= bound && bound < exact + 3.0, "{w}: {exact} {bound}");
     }
 }
 
