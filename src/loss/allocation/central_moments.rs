@@ -103,14 +103,14 @@ impl CentralMoments {
         for part in &bins.parts {
             let of_one = scaled_cumulants(part.variance, total, unit);
             for (sum, one) in cumulants.iter_mut().zip(of_one).skip(2) {
-                *sum = *sum + one.times(part.count / total);
+                *sum += one.times(part.count / total);
             }
         }
         let mut moments = vec![Approx::exact(1.0), Approx::exact(0.0)];
         for n in 2..=LARGEST_ORDER {
             let mut sum = Approx::exact(0.0);
             for j in 2..=n {
-                sum = sum + product(cumulants[j], moments[n - j]);
+                sum += product(cumulants[j], moments[n - j]);
             }
             let value = sum.value / n as f64;
             let error = sum.error / n as f64 + value * f64::EPSILON * (n as f64 + 2.0);
@@ -348,7 +348,7 @@ fn scaled_cumulants(v: f64, total: f64, unit: f64) -> Vec<Approx> {
     for n in 1..LARGEST_ORDER {
         let mut sum = Approx::exact(0.0);
         for k in 0..n {
-            sum = sum + product(growth(k + 1), product(found[k + 1], found[n - k]));
+            sum += product(growth(k + 1), product(found[k + 1], found[n - k]));
         }
         let value = sum.value / n as f64;
         found.push(Approx::new(

@@ -14,11 +14,8 @@
 
 use crate::loss::allocation::truncated_law::{TruncatedLaw, TruncatedPart};
 use crate::loss::allocation::turned::{self, Turned};
-use crate::loss::allocation::windows::{Window, Windows};
+use crate::loss::allocation::windows::{CURVATURE, SMALL_SQUARE, Window, Windows};
 use std::f64::consts::TAU;
-
-/// The factor of τ²/V².
-const CURVATURE: f64 = 0.16;
 
 /// Chords of L between 0 and λ. With half as many the bound for two batches with noise multiplier 8 is up to 0.7 larger where it matters.
 const CHORDS: usize = 16;
@@ -141,7 +138,7 @@ impl PartModulus {
     /// For one batch. Its logarithmic derivative is at least twice its logarithm, or 1.
     fn log_of_one(&self, tau: f64) -> f64 {
         let x = tau / self.variation;
-        let by_variation = if x * x <= 5.0 {
+        let by_variation = if x * x <= SMALL_SQUARE {
             0.5 * (-CURVATURE * x * x).ln_1p()
         } else {
             -x.ln()

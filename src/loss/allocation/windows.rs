@@ -13,8 +13,8 @@ use crate::loss::allocation::log_normal::LogNormal;
 use std::f64::consts::PI;
 
 /// The factor of τ²/V², and up to which square of τ/V it serves.
-const CURVATURE: f64 = 0.16;
-const SMALL_SQUARE: f64 = 5.0;
+pub(super) const CURVATURE: f64 = 0.16;
+pub(super) const SMALL_SQUARE: f64 = 5.0;
 
 /// Ranges of Y that are looked at, from its median both ways, and the step of its normal variable between them.
 const WINDOWS: i32 = 16;
@@ -76,7 +76,7 @@ impl Windows {
         let by_variation = if square <= SMALL_SQUARE {
             CURVATURE * square
         } else {
-            1.0 - 1.0 / square
+            1.0 - 1.0 / square - 4.0 * f64::EPSILON
         };
         let of = |&Window { length, spread }: &Window| {
             let turn = tau * length;
