@@ -247,7 +247,10 @@ impl CentralMoments {
         }
     }
 
-    /// The same for w = K + e: up to a place x the power is at most (1 + x)^e, and what is beyond follows from the inequality of Cauchy and Schwarz.
+    /// log of a bound on E[|X/unit|^K·max(1, W^e)]/K! for e = w − K > 0.
+    ///
+    /// The power W^e matters where X > 0. The expectation is split at some x: where X ≤ x, the power is at most (1 + x)^e, and where X > x, the inequality of
+    /// Cauchy and Schwarz separates it from |X|^K. The best of several x counts.
     fn log_remainder_above(&self, terms: usize, exponent: f64) -> f64 {
         let at = |deviations: &f64| {
             let within = self.log_moments[terms] + exponent * (deviations * self.unit).ln_1p();
@@ -256,7 +259,10 @@ impl CentralMoments {
         SPLITS.iter().map(at).fold(f64::INFINITY, f64::min)
     }
 
-    /// The same for w = K − e: down to a fall x the power is at most (1 − x)^−e, and between two falls |X|^K·W^−e is largest at the lower end.
+    /// log of a bound on E[|X/unit|^K·max(1, W^−e)]/K! for e = K − w > 0.
+    ///
+    /// The power W^−e matters where W < 1. Where W ≥ 1 − x₁ for the first of some falls x₁ < x₂ < …, the power is at most (1 − x₁)^−e. Between two falls
+    /// |X|^K·W^−e is at most its value at the larger fall, times the probability of the smaller one. The best first fall counts.
     fn log_remainder_below(&self, terms: usize, exponent: f64) -> f64 {
         let Some(last) = self.falls.last() else {
             return f64::INFINITY;
@@ -292,38 +298,42 @@ impl CentralMoments {
     /// log of a bound on P(X < −x), x ≥ 0.
     ///
     /// By Bennett's inequality, as no 1 − Y is above 1: with V = Σ Var Y it is at most e^{−V·h(xt/V)}, h(u) = (1 + u)·log(1 + u) − u. And W is at least the
-    /// geometric mean of all Y, which is log-normal.
+    /// geometric mean of all Y.
     fn log_probability_below(&self, x: f64) -> f64 {
-        let (total, v) = (self.bins.total, self.bins.mean_variance());
-        let variance = (self.unit * total).powi(2);
-        let u = x * total / variance;
+        let variance = (self.unit * self.bins.total).powi(2);
+        let u = x * self.bins.total / variance;
         // h(u) ≥ u²/(2 + 2u/3), which has no terms that cancel.
         let h = if u < SMALL_FALL {
             u * u / (2.0 + 2.0 * u / 3.0)
         } else {
             (1.0 + u) * u.ln_1p() - u
         };
-        let deviations = -((-x).ln_1p() + 0.5 * v) / (v / total).sqrt();
-        (-variance * h * (1.0 - 1e-9)).min(log_upper_tail(deviations * (1.0 - 1e-9)))
+        (-variance * h * (1.0 - 1e-9)).min(self.log_mean_below(0.0, x))
     }
 
-    /// log of a bound on E[|X/unit|^K·W^−e; X < −x]/K!, where |X| is below 1: by the inequality of Cauchy and Schwarz, and by the geometric mean, of which the
-    /// power is log-normal too.
-    fn log_below(&self, terms: usize, exponent: f64, x: f64) -> f64 {
-        let total = self.bins.total;
-        let log_probability = self.log_probability_below(x);
-        let by_probability = 0.5 * (log_probability + self.bins.log_negative_moment(2.0 * exponent));
+    /// log of a bound on E[G^−e; G < 1 − x] for the geometric mean G of all Y, whose logarithm is N(−v/2, v/t) with the mean v of all v_i.
+    fn log_mean_below(&self, exponent: f64, x: f64) -> f64 {
         let v = self.bins.mean_variance();
-        let deviations = -((-x).ln_1p() + 0.5 * v + exponent * v / total) / (v / total).sqrt();
-        let by_mean = self.bins.log_negative_moment(exponent) + log_upper_tail(deviations * (1.0 - 1e-12));
-        by_probability.min(by_mean) - terms as f64 * self.unit.ln() - self.log_factorials[terms]
+        let terms = [(-x).ln_1p(), 0.5 * v, exponent * v / self.bins.total];
+        let size: f64 = terms.iter().map(|term| term.abs()).sum();
+        let distance = -terms.iter().sum::<f64>() - 4.0 * f64::EPSILON * size;
+        self.bins.log_negative_moment(exponent) + log_upper_tail(distance / (v / self.bins.total).sqrt()) + 1e-9
     }
 
-    /// log of a bound on E[W^p], p > 0: that of a whole n ≥ p is at most Π_{j<n} (1 + (e^{jv} − 1)/t), by adding one factor after the other.
+    /// log of a bound on E[|X/unit|^K·W^−e; X < −x]/K!, where |X| is below 1: by the inequality of Cauchy and Schwarz, and by the geometric mean of all Y.
+    fn log_below(&self, terms: usize, exponent: f64, x: f64) -> f64 {
+        let log_power = self.bins.log_negative_moment(2.0 * exponent);
+        let by_probability = 0.5 * (self.log_probability_below(x) + log_power);
+        let of_whole = by_probability.min(self.log_mean_below(exponent, x));
+        of_whole - terms as f64 * self.unit.ln() - self.log_factorials[terms]
+    }
+
+    /// log of a bound on E[W^p], p > 0: that of a whole n ≥ p is at most Π_{j<n} (1 + (e^{jv} − 1)/t), by adding one factor after the other,
+    /// and the logarithm of that at most the sum of the (e^{jv} − 1)/t.
     fn log_power(&self, p: f64) -> f64 {
         let (n, v) = (p.ceil(), self.bins.widest());
         let sum = ((n * v).exp_m1() / v.exp_m1() - n).max(0.0) / self.bins.total;
-        (sum + f64::EPSILON * n) * (1.0 + 1e-9)
+        (sum + 4.0 * f64::EPSILON * n) * (1.0 + 1e-9)
     }
 }
 

@@ -92,12 +92,11 @@ impl Allocation {
         locked(&self.mellin)
     }
 
-    /// A copy with what is kept, which counts work of its own only.
-    fn keeping(&self, law: Option<TruncatedLaw>) -> Self {
+    /// A copy that counts work of its own only.
+    fn copy(&self) -> Self {
         Self {
             work: Arc::default(),
             counts_moments: false,
-            kept: law.map(|law| (law, Vec::new())),
             ..self.clone()
         }
     }
@@ -335,11 +334,7 @@ impl PrivacyLoss for Allocation {
 
     fn truncated(&self, log_mass: f64) -> (StepLoss, f64) {
         if self.kept.is_some() || self.direction == Direction::Add {
-            let same = Self {
-                kept: self.kept.clone(),
-                ..self.keeping(None)
-            };
-            return (StepLoss::new(same), f64::NEG_INFINITY);
+            return (StepLoss::new(self.copy()), f64::NEG_INFINITY);
         }
         let law = TruncatedLaw::far(&self.bins, log_mass).or_else(|| {
             let has_many = self.bins.total >= LEAST_BATCHES;
@@ -348,7 +343,11 @@ impl PrivacyLoss for Allocation {
                 .flatten()
         });
         let log_left_out = law.as_ref().map_or(f64::NEG_INFINITY, |law| law.log_left_out);
-        (StepLoss::new(self.keeping(law)), log_left_out)
+        let truncated = Self {
+            kept: law.map(|law| (law, Vec::new())),
+            ..self.copy()
+        };
+        (StepLoss::new(truncated), log_left_out)
     }
 
     fn density_terms(&self) -> usize {

@@ -32,8 +32,8 @@ const MOST_VALUES: i64 = 1000;
 /// absurdly rare, and then a smaller exponent serves better. From order 16 on, as it was once, 4 % of a random box of dealt batches had an ε that is wider than
 /// 1e-3, where 1 % have; from 128 on searches for a tilt in the box take a tenth longer.
 const HIGH_ORDER: usize = 96;
-/// The same where batches of several kinds or much noise leave sums over nodes for each order: with 96 in its place 155,726 bins with noise 12.4, most of them released 193
-/// times, take 10 s where they take 0.1.
+/// [`HIGH_ORDER`] for laws whose derivatives are no shifts of one table: batches of several kinds, or much noise. Each node then takes a sum for every order.
+/// With 96 in its place 155,726 bins with noise 12.4, of which most are released 193 times and the others 192 times, take 10 s; they take 0.1 s.
 const HIGH_ORDER_OF_SUMS: usize = 16;
 const MOST_COARSE: i64 = 88;
 /// A coefficient from which on no other one that it consists of has underflowed.

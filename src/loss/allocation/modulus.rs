@@ -7,8 +7,8 @@
 //! 1 − g(2τ) ≤ 4(1 − g(τ)), as 1 − cos 2x ≤ 4(1 − cos x). So 1 − g(τ) ≥ (τ/x)²(1 − V²/x²) for the x = 2^mτ in [X, 2X], X = √1.25·V: the
 //! smallest value in that interval is at both of its ends, 0.16·τ²/V². Hence |f(τ)|² ≤ 1 − 0.16·τ²/V² for τ ≤ √5·V.
 //!
-//! **By windows** ([`crate::loss::allocation::windows`]), which know the variance of Y/t: of many batches together. What is made of them has to fall at least like 1/τ, as the
-//! others do: with d the product of the bounds on all batches, which does not grow, it is sup_{τ' ≥ τ} d(τ')·τ'/τ.
+//! **By windows** ([`crate::loss::allocation::windows`]), which know the variance of Y/t, so that the product over many batches falls like the transform of a normal law. As
+//! users need a bound that falls at least like 1/τ, it is not the product d(τ) itself, which may be constant for a while, but sup_{τ' ≥ τ} d(τ')·τ'/τ.
 //!
 //! **By turning** ([`crate::loss::allocation::turned`]), which matters where batches are few, so that a power of V/τ falls slowly.
 
@@ -181,8 +181,8 @@ mod tests {
         }
     }
 
-    /// Many batches fall like a normal variable of their variance: half of the bound's exponent would not be enough for the truth, and what is made of windows falls at least
-    /// like 1/τ.
+    /// The transform of many batches falls like that of a normal law with their variance, and the bound has at least 0.6 of its exponent, so that with twice the
+    /// exponent it would not hold. It falls at least like 1/τ.
     #[test]
     fn many_batches_fall_by_their_variance() {
         let (batches, v, lambda) = (3000, 0.64f64, 20.0);
