@@ -75,6 +75,11 @@ impl<T> ForkLock<T> {
         Ok(change(&mut self.lock.write().unwrap_or_else(PoisonError::into_inner)))
     }
 
+    /// Whether nobody uses the lock now.
+    fn is_free(&self) -> bool {
+        self.lock.try_write().is_ok()
+    }
+
     /// False in a process that was forked while another thread used the lock.
     pub(crate) fn is_of_use(&self) -> bool {
         self.users.enter().is_some()
@@ -105,6 +110,12 @@ impl<T> Renewable<T> {
             held: ForkLock::new(Some(value)),
             next: OnceLock::new(),
         }
+    }
+
+    /// Whether nobody has the value now.
+    #[cfg_attr(not(any(test, feature = "python")), allow(dead_code))] // who computes in Rust alone waits
+    pub(crate) fn is_free(&self) -> bool {
+        self.held.is_free()
     }
 
     /// Lets `ask` have the value, which `make` makes where there is none.
@@ -176,6 +187,8 @@ mod tests {
             })
         };
         assert_eq!((ask(&renewable), ask(&renewable)), (Ok(11), Ok(12)));
+        assert!(renewable.is_free());
+        assert_eq!(renewable.with(|| Ok(0), |_| Ok(renewable.is_free())), Ok(false));
         let torn = catch_unwind(AssertUnwindSafe(|| {
             renewable.with(|| Ok(0), |_| -> Result<()> { std::panic::resume_unwind(Box::new(())) })
         }));

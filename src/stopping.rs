@@ -6,16 +6,36 @@
 //! [`Error::Interrupted`](crate::error::Error::Interrupted). Whoever computes without `watch` is never stopped.
 //!
 //! Each thread knows which call it computes for. Loops that run on a pool pass this on to its threads with [`carried`].
+//!
+//! A thread that has nobody to watch it asks for itself: inside [`asking`] every checkpoint looks at the clock now and then, and once in a
+//! while it calls a function that says whether to stop.
 
 use std::any::Any;
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::panic::resume_unwind;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+/// How often somebody looks for signals.
+pub(crate) const TICK: Duration = Duration::from_millis(50);
+
+/// Checkpoints between two looks at the clock, which takes ten times as long as a checkpoint.
+const CHECKPOINTS: u32 = 32;
 
 thread_local! {
     /// The flag that stops the computation of this thread.
     static CURRENT: RefCell<Option<Stop>> = const { RefCell::new(None) };
+    /// Whom this thread asks whether to stop.
+    static ASKED: Cell<Option<Asked>> = const { Cell::new(None) };
+}
+
+/// A function that says whether to stop, and when it was called.
+#[derive(Clone, Copy)]
+struct Asked {
+    ask: fn() -> bool,
+    checkpoints: u32,
+    last: Instant,
 }
 
 /// A request to stop, shared by those who compute and whoever may stop them.
@@ -25,12 +45,13 @@ pub(crate) struct Stop(Arc<AtomicBool>);
 /// The payload of the panic by which a stopped computation unwinds.
 struct Stopped;
 
-/// Puts back what a thread was computing for before.
-struct Before(Option<Stop>);
+/// Puts back what a thread was computing for before, and whom it asked.
+struct Before(Option<Stop>, Option<Asked>);
 
 impl Drop for Before {
     fn drop(&mut self) {
         CURRENT.set(self.0.take());
+        ASKED.set(self.1);
     }
 }
 
@@ -49,20 +70,57 @@ impl Stop {
     /// Runs `compute`, which ends at a checkpoint, unwinding, after [`Stop::ask`].
     #[cfg_attr(not(any(test, feature = "python")), allow(dead_code))] // as `ask`
     pub(crate) fn watch<T>(&self, compute: impl FnOnce() -> T) -> T {
-        run_for(Some(self.clone()), compute)
+        run_for(Some(self.clone()), None, compute)
     }
 }
 
-fn run_for<T>(stop: Option<Stop>, compute: impl FnOnce() -> T) -> T {
-    let _before = Before(CURRENT.replace(stop));
+fn run_for<T>(stop: Option<Stop>, asked: Option<Asked>, compute: impl FnOnce() -> T) -> T {
+    let _before = Before(CURRENT.replace(stop), ASKED.replace(asked));
     compute()
+}
+
+/// Runs `compute`, which ends at a checkpoint, unwinding, after `ask` has said so: the checkpoints call it about twenty times a second.
+#[cfg_attr(not(any(test, feature = "python")), allow(dead_code))] // as `Stop::ask`
+pub(crate) fn asking<T>(ask: fn() -> bool, compute: impl FnOnce() -> T) -> T {
+    let asked = Asked {
+        ask,
+        checkpoints: 0,
+        last: Instant::now(),
+    };
+    run_for(Some(Stop::default()), Some(asked), compute)
 }
 
 /// Ends the computation of this thread here if it is to stop. Two nanoseconds otherwise.
 pub(crate) fn checkpoint() {
+    if let Some(mut asked) = ASKED.get() {
+        asked.checkpoints += 1;
+        let is_due = asked.checkpoints.is_multiple_of(CHECKPOINTS) && asked.last.elapsed() >= TICK;
+        ASKED.set(Some(asked));
+        if is_due {
+            ask();
+        }
+    }
     let is_asked = CURRENT.with_borrow(|stop| stop.as_ref().is_some_and(Stop::is_asked));
     if is_asked {
         resume_unwind(Box::new(Stopped));
+    }
+}
+
+/// True where this thread asks for itself whether to stop.
+pub(crate) fn asks() -> bool {
+    ASKED.get().is_some()
+}
+
+/// Asks now whether to stop, and tells the loops of a pool that compute for this thread.
+pub(crate) fn ask() {
+    let Some(mut asked) = ASKED.get() else {
+        return;
+    };
+    asked.last = Instant::now();
+    // Whoever is asked may compute something else on this thread meanwhile.
+    ASKED.set(Some(asked));
+    if (asked.ask)() {
+        CURRENT.with_borrow(|stop| stop.iter().for_each(Stop::ask));
     }
 }
 
@@ -71,7 +129,7 @@ pub(crate) fn checkpoint() {
 pub(crate) fn carried<A, T>(compute: impl Fn(A) -> T + Sync) -> impl Fn(A) -> T + Sync {
     let stop = CURRENT.with_borrow(Clone::clone);
     move |argument| {
-        run_for(stop.clone(), || {
+        run_for(stop.clone(), None, || {
             checkpoint();
             compute(argument)
         })
@@ -128,6 +186,54 @@ mod tests {
         }));
         assert!(is_stopped(&*ended.unwrap_err()));
         assert!(begun.into_inner() < 1000);
+    }
+
+    /// Asked for the first time, the thread goes on; from the second time on it ends.
+    fn second_time() -> bool {
+        TIMES.set(TIMES.get() + 1);
+        TIMES.get() >= 2
+    }
+
+    thread_local! {
+        static TIMES: Cell<u32> = const { Cell::new(0) };
+    }
+
+    #[test]
+    fn a_thread_that_asks_for_itself_ends_at_a_checkpoint_after_the_answer() {
+        let begun = Instant::now();
+        let ended = catch_unwind(AssertUnwindSafe(|| {
+            asking(second_time, || {
+                while begun.elapsed() < 100 * TICK {
+                    checkpoint();
+                }
+            });
+        }));
+        assert!(is_stopped(&*ended.unwrap_err()));
+        assert_eq!(TIMES.get(), 2);
+        assert!(begun.elapsed() >= 2 * TICK && !asks());
+        checkpoint(); // nobody is asked any more
+        assert_eq!(TIMES.get(), 2);
+    }
+
+    #[test]
+    fn loops_of_a_pool_stop_with_a_thread_that_asks_for_itself() {
+        let begun = Instant::now();
+        let ended = catch_unwind(AssertUnwindSafe(|| {
+            asking(second_time, || {
+                let part = carried(|_: u32| {
+                    while begun.elapsed() < 100 * TICK {
+                        checkpoint();
+                    }
+                });
+                in_pool(|| (0..10_000).into_par_iter().for_each(part));
+            });
+        }));
+        assert!(is_stopped(&*ended.unwrap_err()));
+        assert_eq!(TIMES.get(), 2);
+        // A panic of a loop comes back to the thread, too.
+        let panicked = catch_unwind(|| asking(second_time, || in_pool(|| Vec::<u8>::new()[0])));
+        assert!(!is_stopped(&*panicked.unwrap_err()));
+        assert_eq!(asking(second_time, || in_pool(|| 5)), 5);
     }
 
     #[test]

@@ -5,8 +5,11 @@
 //!
 //! WebAssembly in a browser has no threads: no pool can be made there, and rayon runs loops on the one thread that calls.
 
+use crate::stopping::{self, TICK};
 use rayon::{ThreadPool, ThreadPoolBuilder};
+use std::panic::resume_unwind;
 use std::sync::OnceLock;
+use std::sync::mpsc::{RecvTimeoutError, channel};
 
 /// The pool of one process, and after it those of its descendants.
 struct Pool {
@@ -51,10 +54,30 @@ pub(crate) fn in_pool<T: Send>(compute: impl FnOnce() -> T + Send) -> T {
     match rayon::current_thread_index() {
         Some(_) => compute(),
         None => match pool() {
+            Some(threads) if stopping::asks() => attended(threads, compute),
             Some(threads) => threads.install(compute),
             None => compute(),
         },
     }
+}
+
+/// Runs `compute` on a thread of the pool, while this one asks whether to stop.
+fn attended<T: Send>(threads: &ThreadPool, compute: impl FnOnce() -> T + Send) -> T {
+    let (sender, receiver) = channel();
+    let found = threads.in_place_scope(|scope| {
+        scope.spawn(move |_| {
+            let _ = sender.send(compute());
+        });
+        loop {
+            match receiver.recv_timeout(TICK) {
+                Ok(found) => return Some(found),
+                Err(RecvTimeoutError::Timeout) => stopping::ask(),
+                Err(RecvTimeoutError::Disconnected) => return None,
+            }
+        }
+    });
+    // The scope ends with the panic of `compute` where that has sent nothing.
+    found.unwrap_or_else(|| resume_unwind(Box::new("a computation of the pool sent no answer")))
 }
 
 #[cfg(test)]

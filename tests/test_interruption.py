@@ -56,6 +56,9 @@ JOBS = {
     "RenyiGroupAccountant": renyi,
     "MonteCarloAccountant.get_delta": lambda: monte_carlo(lambda each: each.get_delta(1.0)),
     "MonteCarloAccountant.get_epsilon": lambda: monte_carlo(lambda each: each.get_epsilon(1e-5)),
+    "get_steps": lambda: [
+        hs.get_steps(epsilon=epsilon, delta=1e-9, mechanism=hs.Laplace(15.9), sample_rate=2.5e-5, group_size=25)
+        for epsilon in (3.0, 2.9, 2.8, 2.7, 2.6)],
     "TradeoffCurve.subsample": lambda: tradeoff().group(3).subsample(0.3).epsilon(LEVELS),
     "TradeoffCurve.group": lambda: tradeoff(3).subsample(0.5).group(50).epsilon(LEVELS),
     "TradeoffCurve.symmetrize": lambda: tradeoff(3).subsample(0.5).group(9).symmetrize().epsilon(LEVELS),
@@ -83,7 +86,7 @@ os._exit(0)
 """
 
 NAMES = [line.split('"')[1] for line in WATCH.splitlines() if line.startswith('    "')]
-QUICK = {"get_sample_rate", "hockey_stick", "beta", "accumulate_rdp", "MonteCarloAccountant.get_delta"}
+QUICK = {"get_steps", "get_sample_rate", "hockey_stick", "beta", "accumulate_rdp", "MonteCarloAccountant.get_delta"}
 """One of each kind: each starts a process."""
 
 
@@ -115,3 +118,45 @@ def test_a_rate_that_no_square_of_shows_takes_no_longer_than_others():
         return time.process_time() - before
 
     assert seconds(2.2e-308) < 10.0 * seconds(1.3e-4) + 1.0
+
+
+HANDLER = """
+import os, signal, sys, threading, time
+import hockeystick as hs
+
+slow = {"mechanism": hs.Laplace(15.9), "sample_rate": 2.5e-5, "group_size": 25}
+curve = hs.privacy_curve(steps=129, **slow)
+RUNS = {
+    "planner": lambda: hs.get_steps(epsilon=3.0, delta=1e-9, **slow),
+    "curve": lambda: hs.privacy_curve(steps=129, **slow).epsilon(2.4e-10),
+    "same curve": lambda: curve.epsilon(2.4e-10),
+}
+run = RUNS[sys.argv[1]]
+
+def questions():
+    few = hs.get_epsilon(delta=1e-5, noise_multiplier=1.0, sample_rate=0.01, steps=1000)
+    return [few, curve.epsilon(1e-3), *curve.delta([0.5, 1.0])]
+
+def save(signum, frame):
+    asked.extend(questions())
+
+asked = []
+expected = questions()  # which also imports what the handler needs
+signal.signal(signal.SIGUSR1, save)
+threading.Timer(0.1, lambda: os.kill(os.getpid(), signal.SIGUSR1)).start()
+begun = time.monotonic()
+found = run()
+assert time.monotonic() - begun > 0.2, "too fast for the signal"
+assert asked == expected, asked
+assert found == run()
+"""
+"""A signal handler that writes the privacy spent so far, as one for SIGTERM would, while a planner computes."""
+
+
+@pytest.mark.skipif(os.name != "posix", reason="sends SIGUSR1 to a process")
+@pytest.mark.parametrize("name", ["planner", "curve", "same curve"])
+def test_a_signal_handler_may_ask_meanwhile_and_the_computation_goes_on(name):
+    answer = subprocess.run(
+        [sys.executable, "-c", HANDLER, name], capture_output=True, text=True, timeout=120, check=False
+    )
+    assert answer.returncode == 0, answer.stderr[-2000:]

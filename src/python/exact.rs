@@ -11,7 +11,7 @@ use crate::interval::Interval;
 use crate::locks::Renewable;
 use crate::python::arrays::PyReadonlyArrayDyn;
 use crate::python::convert::{count, entries, guarded};
-use crate::python::monitor::{unless_cancelled, watched};
+use crate::python::monitor::{on_this_thread, unless_cancelled, watched};
 use crate::python::vocabulary::{Numbers, Segment, Steps, questions, run_of};
 use crate::python::words::Unknown;
 use crate::step::{Adjacency, Sampling, Step};
@@ -20,6 +20,7 @@ use crate::threads::in_pool;
 use numpy::{PyArray1, ToPyArray};
 use pyo3::prelude::*;
 use rayon::prelude::*;
+use std::cell::Cell;
 use std::sync::Arc;
 
 type Vector<'py> = Bound<'py, PyArray1<f64>>;
@@ -33,6 +34,9 @@ pub(crate) fn answer_all<T: Send + 'static>(
     length: usize,
     answer: impl Fn(usize) -> Result<T> + Send + Sync + 'static,
 ) -> PyResult<Vec<T>> {
+    if length == 1 {
+        return on_this_thread(py, || answer(0).map(|found| vec![found]));
+    }
     watched(py, None, move |monitor| {
         let one = carried(|i| unless_cancelled(monitor).and_then(|()| guarded(|| answer(i))));
         in_pool(|| (0..length).into_par_iter().with_max_len(1).map(one).collect())
@@ -193,6 +197,39 @@ impl Engine {
         }
         Curve::new(steps, *adjacency)
     }
+
+    /// Lets `ask` have the curve, or for a `nested` question one of its own; the lock is taken without the GIL and outside the pool.
+    fn with_curve<T>(&self, is_nested: bool, ask: impl FnOnce(&mut Curve) -> Result<T>) -> Result<T> {
+        if is_nested {
+            return ask(&mut self.made()?);
+        }
+        let _holding = Holding::begin();
+        self.curve.with(|| self.made(), ask)
+    }
+}
+
+thread_local! {
+    /// Whether this thread has a curve, or waits for one.
+    static HOLDS: Cell<bool> = const { Cell::new(false) };
+}
+
+/// While it exists, the thread has a curve or waits for one.
+///
+/// The handler of a signal may ask meanwhile, on the same thread, for this curve or another. The thread cannot give back a lock before the handler
+/// has ended: so the handler's questions are nested, and have curves of their own.
+struct Holding;
+
+impl Holding {
+    fn begin() -> Self {
+        HOLDS.set(true);
+        Self
+    }
+}
+
+impl Drop for Holding {
+    fn drop(&mut self) {
+        HOLDS.set(false);
+    }
 }
 
 impl Composition {
@@ -203,7 +240,7 @@ impl Composition {
         }
     }
 
-    /// Asks every question in turn; the lock is taken without the GIL and outside the pool.
+    /// Asks every question in turn.
     fn ask<T: Send + 'static>(
         &self,
         py: Python<'_>,
@@ -211,17 +248,23 @@ impl Composition {
         question: impl Fn(&mut Curve, f64) -> Result<T> + Send + 'static,
     ) -> PyResult<Vec<T>> {
         let engine = Arc::clone(&self.engine);
+        let is_nested = HOLDS.get();
+        // Where another thread has the curve, this one answers signals while it waits.
+        if let &[asked] = questions.as_slice()
+            && (is_nested || engine.curve.is_free())
+        {
+            return on_this_thread(py, move || {
+                engine.with_curve(is_nested, |curve| question(curve, asked).map(|found| vec![found]))
+            });
+        }
         watched(py, None, move |monitor| {
-            engine.curve.with(
-                || engine.made(),
-                |curve| {
-                    let answer = |asked: f64| {
-                        unless_cancelled(monitor)?;
-                        question(curve, asked)
-                    };
-                    questions.into_iter().map(answer).collect()
-                },
-            )
+            engine.with_curve(is_nested, |curve| {
+                let answer = |asked: f64| {
+                    unless_cancelled(monitor)?;
+                    question(curve, asked)
+                };
+                questions.into_iter().map(answer).collect()
+            })
         })
     }
 }
@@ -230,7 +273,7 @@ impl Composition {
 impl Composition {
     #[new]
     fn new(py: Python<'_>, segments: Vec<Segment>, adjacency: Adjacency, tolerance: f64) -> PyResult<Self> {
-        let engine = watched(py, None, move |_| {
+        let engine = on_this_thread(py, || {
             let steps = run_of(&segments, adjacency)?;
             let curve = Renewable::holding(Curve::new(&steps, adjacency)?);
             Ok(Engine {
@@ -245,7 +288,7 @@ impl Composition {
     /// The composition of parts that are seen under relations of their own.
     #[staticmethod]
     fn of_parts(py: Python<'_>, parts: Vec<(Vec<Segment>, Adjacency)>, tolerance: f64) -> PyResult<Self> {
-        let engine = watched(py, None, move |_| {
+        let engine = on_this_thread(py, || {
             let made = |(segments, adjacency): &(Vec<Segment>, Adjacency)| {
                 Ok((run_of(segments, *adjacency)?, *adjacency))
             };

@@ -4,14 +4,11 @@ use crate::error::Error;
 use crate::monitor::Monitor;
 use crate::python::convert::guarded;
 use crate::python::runner::Runner;
-use crate::stopping::Stop;
+use crate::stopping::{Stop, TICK, asking};
 use pyo3::prelude::*;
+use std::cell::RefCell;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
-use std::time::Duration;
-
-/// How often the main thread looks for signals and reports progress.
-const TICK: Duration = Duration::from_millis(50);
 
 /// Shared between the computing threads and the one that holds the interpreter.
 #[derive(Debug, Default)]
@@ -79,6 +76,40 @@ pub(crate) fn watched<T: Send + 'static>(
     runner.keep();
     let found = answer.lock().unwrap_or_else(PoisonError::into_inner).take();
     Ok(found.unwrap_or(Err(Error::Internal))?)
+}
+
+thread_local! {
+    /// The exception of a signal handler that ran while this thread was computing.
+    static RAISED: RefCell<Option<PyErr>> = const { RefCell::new(None) };
+}
+
+/// Answers signals; true if one raised an exception.
+fn signals_raise() -> bool {
+    let raised = Python::attach(|py| py.check_signals().err());
+    let is_raised = raised.is_some();
+    if is_raised {
+        RAISED.set(raised);
+    }
+    is_raised
+}
+
+/// Runs `compute` on this thread, with the GIL released; its checkpoints answer signals about twenty times a second.
+///
+/// To hand a short computation over to another thread, as [`watched`] does, and to be woken by it takes longer than many an answer. A handler of
+/// a signal may ask for something else meanwhile, on this thread, so that `compute` must hold no lock that this would take.
+///
+/// # Errors
+/// What `compute` returns; or the exception of a signal handler.
+pub(crate) fn on_this_thread<T: Send>(
+    py: Python<'_>,
+    compute: impl FnOnce() -> Result<T, Error> + Send,
+) -> PyResult<T> {
+    let found = py.detach(|| guarded(|| asking(signals_raise, compute)));
+    if let Some(exception) = RAISED.take() {
+        return Err(exception);
+    }
+    py.check_signals()?;
+    Ok(found?)
 }
 
 /// Runs `compute` as [`watched`] does, where it borrows arrays of Python's: tables too large to be copied.
