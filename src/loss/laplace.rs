@@ -11,6 +11,7 @@ use crate::loss::fixed_rule::FixedRule;
 use crate::loss::laplace_sums::{Knot, knots, over_first};
 use crate::loss::loss_curve::Atom;
 use crate::loss::max_loss::MaxLoss;
+use crate::special::gauss_legendre::NODES;
 use crate::step::{Direction, GroupLaw};
 use std::sync::{Arc, OnceLock};
 
@@ -192,6 +193,11 @@ impl LaplaceLoss {
     /// A bound on the error of the log ratio that [`LaplaceLoss::log_ratio`] found.
     pub(crate) fn log_ratio_error(&self, j: usize, x: f64, log_ratio: f64) -> f64 {
         self.knots[j].log_ratio_error(x, x - j as f64, self.scale, log_ratio)
+    }
+
+    /// log r with its error at the nodes of a panel of [j, j + 1].
+    pub(crate) fn log_ratios(&self, j: usize, nodes: &[f64; NODES]) -> [Approx; NODES] {
+        self.knots[j].log_ratios(nodes, j, self.scale)
     }
 
     /// A bound on the errors of the losses of the atoms.

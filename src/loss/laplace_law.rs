@@ -4,6 +4,8 @@ use crate::approx::Approx;
 use crate::loss::nodes::Nodes;
 use crate::loss::power_excess::PowerExcess;
 use crate::special::compensated_sum::CompensatedSum;
+use crate::special::exponential;
+use crate::special::vector;
 
 /// Units in the last place by which exponents may be wrong, with room: a few roundings each.
 pub(super) const ROUNDINGS: f64 = 8.0 * f64::EPSILON;
@@ -70,13 +72,16 @@ impl Change {
 
 /// e^{log p + cℓ} of each part over the largest of them, and the logs of that and of their sum. There may be a million parts, so that the sum carries what
 /// additions round off.
-fn tilted_masses(parts: &[Part], c: f64) -> (Vec<f64>, f64, f64) {
-    let exponents = || parts.iter().map(move |part| part.log_mass + c * part.loss);
-    let largest = exponents().fold(f64::NEG_INFINITY, f64::max);
+pub(super) fn tilted_masses(parts: &[Part], c: f64) -> (Vec<f64>, f64, f64) {
+    let mut masses: Vec<f64> = parts.iter().map(|part| part.log_mass + c * part.loss).collect();
+    let largest = vector::largest(&masses);
     if largest == f64::NEG_INFINITY {
         return (vec![0.0; parts.len()], largest, largest);
     }
-    let masses: Vec<f64> = exponents().map(|exponent| (exponent - largest).exp()).collect();
+    for mass in &mut masses {
+        *mass -= largest;
+    }
+    exponential::exp(&mut masses);
     let mut total = CompensatedSum::default();
     masses.iter().for_each(|&mass| total.add(mass));
     (masses, largest, largest + total.value().ln())

@@ -5,7 +5,7 @@
 
 use crate::approx::Approx;
 use crate::loss::laplace::{Branch, LaplaceLoss, Missing};
-use crate::loss::laplace_law::{Part, ROUNDINGS, change_without_tilt, law_of};
+use crate::loss::laplace_law::{Part, ROUNDINGS, change_without_tilt, law_of, tilted_masses};
 use crate::loss::laplace_sums::Knot;
 use crate::loss::loss_curve::Atom;
 use crate::loss::nodes::Nodes;
@@ -308,24 +308,23 @@ impl Integrand for TiltedDensity<'_> {
             start,
             end,
         } = self.panel(address);
-        let mut total = LogSum::default();
-        let mut nodes = Vec::with_capacity(NODES);
         let (rule, half) = (GaussLegendre::get(), 0.5 * (end - start));
+        let outputs = rule.nodes.map(|node| 0.5 * (start + end) + half * node);
         let log_half = half.ln();
-        for (node, log_weight) in rule.nodes.iter().zip(&rule.log_weights) {
-            let x = 0.5 * (start + end) + half * node;
-            let (log_ratio, _) = self.loss.log_ratio(piece, x);
-            let node = Part {
-                loss: direction.sign() * log_ratio,
-                log_mass: self.loss.log_density(direction, x, log_ratio) + log_weight + log_half,
-                error: self.loss.log_ratio_error(piece, x, log_ratio),
+        let log_ratios = self.loss.log_ratios(piece, &outputs);
+        let node = |i: usize| {
+            let (x, log_ratio) = (outputs[i], log_ratios[i]);
+            Part {
+                loss: direction.sign() * log_ratio.value,
+                log_mass: self.loss.log_density(direction, x, log_ratio.value) + rule.log_weights[i] + log_half,
+                error: log_ratio.error,
                 output: (index, x),
-            };
-            total.add(node.log_mass + self.c * node.loss);
-            nodes.push(node);
-        }
+            }
+        };
+        let nodes: Vec<Part> = (0..NODES).map(node).collect();
+        let (_, _, log_integral) = tilted_masses(&nodes, self.c);
         self.nodes.insert(address, nodes);
-        total.ln()
+        log_integral
     }
 }
 

@@ -13,6 +13,8 @@
 
 use crate::approx::Approx;
 use crate::special::compensated_sum::CompensatedSum;
+use crate::special::exponential;
+use crate::special::gauss_legendre::NODES;
 use crate::special::log_space::log_add;
 
 /// Logarithms of the ratio below this, in absolute value, come from r − 1.
@@ -64,9 +66,49 @@ impl Knot {
         (if refined.is_finite() { refined } else { whole }, rising)
     }
 
+    /// log r with its error at the nodes of a panel of [j, j + 1]: what [`Knot::log_ratio_at`] and [`Knot::log_ratio_error`] find at one, by as many
+    /// exponentials as one node has, in the lanes of the processor's vectors.
+    pub(crate) fn log_ratios(&self, nodes: &[f64; NODES], j: usize, scale: f64) -> [Approx; NODES] {
+        let rising = nodes.map(|x| self.rising.value + 2.0 * x / scale);
+        let mut shares = rising.map(|rising| -(rising - self.constant.value).abs());
+        exponential::exp(&mut shares);
+        let exponents = nodes.map(|x| 2.0 * (x - j as f64) / scale);
+        let mut changes = exponents;
+        exponential::exp_m1(&mut changes);
+        std::array::from_fn(|i| {
+            let (x, rising) = (nodes[i], rising[i]);
+            let whole = self.constant.value.max(rising) + shares[i].ln_1p();
+            if whole.abs() >= NEAR_ONE {
+                let [constant_share, rising_share] = if self.constant.value > rising {
+                    [1.0, shares[i]]
+                } else {
+                    [shares[i], 1.0]
+                };
+                let of = |share: f64, log: f64, error: f64| {
+                    let part = share * (error + f64::EPSILON * log.abs());
+                    if share > 0.0 { part } else { 0.0 }
+                };
+                let rising_error = self.rising.error + 4.0 * f64::EPSILON * x / scale;
+                let error = of(constant_share, self.constant.value, self.constant.error)
+                    + of(rising_share, rising, rising_error);
+                return Approx::new(whole, error / (1.0 + shares[i]) + last_place(whole));
+            }
+            let part = self.rise.value * changes[i];
+            let change = self.excess.value + part;
+            let log_ratio = change.ln_1p();
+            if self.rise.value >= f64::MIN_POSITIVE && log_ratio.is_finite() && change > -1.0 {
+                let relative = self.rise.error + f64::EPSILON * (4.0 + 2.0 * exponents[i].abs());
+                let error = self.excess.error + part.abs() * relative + f64::EPSILON * change.abs();
+                return Approx::new(log_ratio, error / (1.0 + change) + 2.0 * f64::EPSILON * log_ratio.abs());
+            }
+            let beyond = x - j as f64;
+            let (log_ratio, _) = self.log_ratio_at(x, beyond, scale);
+            Approx::new(log_ratio, self.log_ratio_error(x, beyond, scale, log_ratio))
+        })
+    }
+
     /// A bound on the error of what [`Knot::log_ratio_at`] found.
     pub(crate) fn log_ratio_error(&self, x: f64, beyond: f64, scale: f64, log_ratio: f64) -> f64 {
-        let last_place = f64::EPSILON * (4.0 + 2.0 * log_ratio.abs());
         let rising = self.rising.value + 2.0 * x / scale;
         if log_ratio.abs() < NEAR_ONE {
             let (part, relative) = self.risen(rising, 2.0 * beyond / scale);
@@ -83,8 +125,13 @@ impl Knot {
             }
         };
         let rising_error = self.rising.error + 4.0 * f64::EPSILON * x / scale;
-        of(self.constant.value, self.constant.error) + of(rising, rising_error) + last_place
+        of(self.constant.value, self.constant.error) + of(rising, rising_error) + last_place(log_ratio)
     }
+}
+
+/// Rounding of a logarithm that is found from the sum of two exponentials.
+fn last_place(log_ratio: f64) -> f64 {
+    f64::EPSILON * (4.0 + 2.0 * log_ratio.abs())
 }
 
 /// Bounds on the ratio at every whole number from 0 to k, for the logs of the weights of these numbers.
@@ -305,6 +352,23 @@ mod tests {
             let error = knot.log_ratio_error(x, beyond, b, value);
             assert!((value - exact).abs() <= error, "{k} {x}: {value} {error}");
             assert!(error <= 2e-13 * exact.abs(), "{k} {x}: {error}");
+        }
+    }
+
+    /// With ratios near 1 and far from it, and where one of the factors of the rising part has no `f64`.
+    #[test]
+    fn ratios_at_all_nodes_are_those_at_each() {
+        for (k, q, b) in [(3, 0.1, 0.7), (2, 1e-6, 3.0), (4, 0.5, 0.05), (1, 1e-176, 1.0 / 395.0)] {
+            for (j, knot) in of(k, q, b).iter().enumerate().take(k as usize) {
+                let nodes = std::array::from_fn(|i| j as f64 + i as f64 / (NODES - 1) as f64);
+                for (x, found) in nodes.into_iter().zip(knot.log_ratios(&nodes, j, b)) {
+                    let (one, _) = knot.log_ratio_at(x, x - j as f64, b);
+                    let error = knot.log_ratio_error(x, x - j as f64, b, one);
+                    assert!((found.value - one).abs() <= 0.5 * error, "{k} {x}: {found:?} {one}");
+                    let is_like = found.error >= 0.9 * error && found.error <= 1.1 * error;
+                    assert!(is_like, "{k} {x}: {found:?} {error}");
+                }
+            }
         }
     }
 

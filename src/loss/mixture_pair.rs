@@ -1,10 +1,17 @@
 //! The log-likelihood ratio of a mixture against N(0, σ²), accurate in relative terms near 0.
 
+pub(crate) mod at_nodes;
+mod surroundings;
+
+pub(crate) use surroundings::Local;
+
 use crate::error::{Result, require};
+use crate::special::exponential;
 use crate::special::log_space::LogSum;
+use crate::special::vector;
 use crate::step::GroupLaw;
 use crate::stopping::checkpoint;
-use std::f64::consts::PI;
+use std::ops::Range;
 
 /// Terms below e^-50 of the largest are left out of a sum of at most 10,000: relative error below 2e-18.
 const NEGLIGIBLE: f64 = 50.0;
@@ -14,11 +21,11 @@ pub(crate) const NEGLIGIBLE_TERM: f64 = 1.928_749_847_963_917_8e-22;
 /// Ratios within e^±0.5 of 1 are recomputed from differences to 1.
 const NEAR_ONE: f64 = 0.5;
 
+/// Mixtures of so few atoms have all of them evaluated, in the lanes of vectors, which takes less time than to look for those that count.
+const FEW: usize = 32;
+
 /// Noise multipliers of a pair: their squares, and those of 10,000 over them, are far from the ends of an `f64`.
 const NOISE_MULTIPLIER_LIMITS: (f64, f64) = (1e-100, 1e100);
-
-/// Part of the posterior law of the shift that [`Local`] leaves outside its central range.
-const OUTSIDE: f64 = 1e-6;
 
 /// A pair N(0, σ²) against Σ_j w_j N(s_j, σ²) with σ > 0.
 #[derive(Debug, Clone)]
@@ -27,6 +34,8 @@ pub struct MixturePair {
     pub(crate) log_weights: Vec<f64>,
     weights: Vec<f64>,
     pub(crate) shifts: Vec<f64>,
+    /// Shifts over σ.
+    scaled_shifts: Vec<f64>,
     /// Where neighbouring terms are equal: term j + 1 exceeds term j for x above `crossings[j]`.
     pub(crate) crossings: Vec<f64>,
     /// True if the crossings ascend, so that the terms at any x rise to one mode and fall.
@@ -36,38 +45,6 @@ pub struct MixturePair {
     /// Total weight of the first j atoms, and of all from j on.
     below: Vec<f64>,
     above: Vec<f64>,
-}
-
-/// What happens at one point: the log ratio and the posterior law of the shift there.
-#[derive(Debug, Clone, Copy)]
-pub struct Local {
-    /// log(mixture / N(0, σ²)).
-    pub log_ratio: f64,
-    /// Posterior mean of the shift; the slope of the log ratio is this over σ².
-    pub mean_shift: f64,
-    /// Posterior mean of the shift's square.
-    pub mean_square_shift: f64,
-    /// The shift below which lies at most a part 5e-7 of the posterior law.
-    pub low_shift: f64,
-    /// The shift above which lies at most a part 5e-7.
-    pub high_shift: f64,
-}
-
-/// What is known of the ratio for complex z = x + iy near a real interval.
-#[derive(Debug, Clone, Copy)]
-pub struct Surroundings {
-    /// The log ratio and the posterior law of the shift at the left end, the centre and the right end.
-    pub left: Local,
-    /// At the centre.
-    pub centre: Local,
-    /// At the right end.
-    pub right: Local,
-    /// φ: the terms of r(z), but for a negligible part, point within ±φ of one direction.
-    pub angle: f64,
-    /// |r(z)|/r(x) is at least this; not above 0 if r may vanish.
-    pub kept: f64,
-    /// Largest distance of the log ratio from its tangent at the centre, on the real interval.
-    pub gap: f64,
 }
 
 /// Atoms `start..end`, the rest being negligible, and the largest term, that of atom `mode`.
@@ -96,6 +73,7 @@ impl MixturePair {
         let log_weights = law.log_weights().to_vec();
         let shifts = law.shifts().to_vec();
         let weights: Vec<f64> = log_weights.iter().map(|w| w.exp()).collect();
+        let scaled_shifts = shifts.iter().map(|shift| shift / noise_multiplier).collect();
         let variance = noise_multiplier * noise_multiplier;
         let crossings: Vec<f64> = (1..shifts.len())
             .map(|j| {
@@ -127,6 +105,7 @@ impl MixturePair {
             log_weights,
             weights,
             shifts,
+            scaled_shifts,
             crossings,
             unimodal,
             bends,
@@ -196,12 +175,10 @@ impl MixturePair {
         let mut part = 0.0;
         while part <= parts {
             checkpoint();
-            let window = self.window(x);
+            let window = self.terms_at(x, terms);
             let shifts = &self.shifts[window.start..window.end];
-            terms.clear();
-            terms.extend((window.start..window.end).map(|j| (self.term(j, x) - window.largest).exp()));
-            let total: f64 = terms.iter().sum();
-            let mean: f64 = terms.iter().zip(shifts).map(|(term, shift)| term * shift).sum();
+            let total = vector::sum(terms);
+            let mean = vector::dot(terms, shifts);
             if mean <= LEAST_MEAN * self.shift_range().1 * total {
                 return f64::INFINITY;
             }
@@ -235,14 +212,45 @@ impl MixturePair {
 
     /// log N(s_j, σ²)/N(0, σ²) at x.
     fn exponent(&self, j: usize, x: f64) -> f64 {
-        let scaled = self.shifts[j] / self.noise_multiplier;
+        let scaled = self.scaled_shifts[j];
         scaled * (x / self.noise_multiplier - 0.5 * scaled)
     }
 
-    /// Term j over the largest one; 0 where it is negligible.
-    pub(crate) fn over_largest(&self, j: usize, x: f64, window: &Window) -> f64 {
-        let log = self.term(j, x) - window.largest;
-        if log < -NEGLIGIBLE { 0.0 } else { log.exp() }
+    /// The terms at x over the largest one, into `terms`, from the first to the last that is not negligible.
+    pub(crate) fn terms_at(&self, x: f64, terms: &mut Vec<f64>) -> Window {
+        terms.clear();
+        let window = if self.unimodal && self.shifts.len() > FEW {
+            let window = self.window(x);
+            terms.extend((window.start..window.end).map(|j| self.term(j, x)));
+            window
+        } else {
+            let scaled = x / self.noise_multiplier;
+            let atoms = self.log_weights.iter().zip(&self.scaled_shifts);
+            terms.extend(atoms.map(|(log_weight, shift)| log_weight + shift * (scaled - 0.5 * shift)));
+            let largest = vector::largest(terms);
+            let place = |above: f64| terms.iter().position(|&term| term >= above);
+            let (start, mode) = (place(largest - NEGLIGIBLE).unwrap_or(0), place(largest).unwrap_or(0));
+            let end = 1 + terms
+                .iter()
+                .rposition(|&term| term >= largest - NEGLIGIBLE)
+                .unwrap_or(start);
+            terms.truncate(end);
+            terms.drain(..start);
+            Window {
+                start,
+                end,
+                mode,
+                largest,
+            }
+        };
+        for term in terms.iter_mut() {
+            *term -= window.largest;
+        }
+        exponential::exp(terms);
+        for term in terms {
+            *term = if *term < NEGLIGIBLE_TERM { 0.0 } else { *term };
+        }
+        window
     }
 
     pub(crate) fn term(&self, j: usize, x: f64) -> f64 {
@@ -321,28 +329,25 @@ impl MixturePair {
         let atoms = window.start..window.end;
         let sum: f64 = atoms.map(|j| (self.term(j, x) - window.largest).exp()).sum();
         let log_sum = sum.ln();
-        let log_ratio = self.refined(x, &window, window.largest + log_sum);
+        let log_ratio = self.refined(x, (window.start, window.end), window.largest + log_sum);
         let distance = (x - self.shifts[window.mode]) / self.noise_multiplier;
         let log_density = self.log_weights[window.mode] - 0.5 * distance * distance;
         (log_ratio, log_density + log_sum)
     }
 
     /// `log_ratio` again from Σ w_j (N(s_j)/N(0) − 1) where it is near 0.
-    pub(crate) fn refined(&self, x: f64, window: &Window, log_ratio: f64) -> f64 {
+    pub(crate) fn refined(&self, x: f64, (start, end): (usize, usize), log_ratio: f64) -> f64 {
         if log_ratio.abs() > NEAR_ONE {
             return log_ratio;
         }
-        let part = |j: usize| {
-            let exponent = self.exponent(j, x);
-            let excess = if exponent < -NEGLIGIBLE {
-                -1.0
-            } else {
-                exponent.exp_m1()
-            };
-            self.weights[j] * excess
+        // Terms that have more than one mode may also count where others are negligible.
+        let (mut start, mut end) = if self.unimodal {
+            (start, end)
+        } else {
+            (0, self.shifts.len())
         };
-        let (mut start, mut end) = (window.start, window.end);
-        let mut inside: f64 = (start..end).map(part).sum();
+        let part = |j: usize| self.excess_of_terms(j..j + 1, x);
+        let mut inside = self.excess_of_terms(start..end, x);
         // An atom left out adds −w_j and a negligible rest: negligible against the excess, which may be
         // far below the ratio itself (a rate of 1e-60), so the window is widened until that holds.
         loop {
@@ -360,61 +365,23 @@ impl MixturePair {
         }
     }
 
-    /// The log ratio and the posterior law of the shift at x.
-    pub fn local(&self, x: f64, scratch: &mut Vec<f64>) -> Local {
-        let window = self.window(x);
-        scratch.clear();
-        scratch.extend((window.start..window.end).map(|j| self.over_largest(j, x, &window)));
-        let sum: f64 = scratch.iter().sum();
-        let moment: f64 = scratch
-            .iter()
-            .zip(&self.shifts[window.start..])
-            .map(|(p, s)| p * s)
-            .sum();
-        let square: f64 = scratch
-            .iter()
-            .zip(&self.shifts[window.start..])
-            .map(|(p, s)| p * s * s)
-            .sum();
-        let outside = 0.5 * OUTSIDE * sum;
-        let low = position_past(scratch.iter().copied(), outside);
-        let high = scratch.len() - 1 - position_past(scratch.iter().rev().copied(), outside);
-        Local {
-            log_ratio: self.refined(x, &window, window.largest + sum.ln()),
-            mean_shift: moment / sum,
-            mean_square_shift: square / sum,
-            low_shift: self.shifts[window.start + low],
-            high_shift: self.shifts[window.start + high],
+    /// Σ w_j (N(s_j)/N(0) − 1) at x over some atoms.
+    fn excess_of_terms(&self, atoms: Range<usize>, x: f64) -> f64 {
+        /// Atoms whose exponentials are found at once.
+        const BLOCK: usize = 64;
+        let mut sum = 0.0;
+        let mut block = [0.0; BLOCK];
+        for start in atoms.clone().step_by(BLOCK) {
+            let end = atoms.end.min(start + BLOCK);
+            let changes = &mut block[..end - start];
+            for (change, j) in changes.iter_mut().zip(start..end) {
+                *change = self.exponent(j, x);
+            }
+            exponential::exp_m1(changes);
+            let parts = changes.iter().zip(&self.weights[start..end]);
+            sum += parts.map(|(change, weight)| weight * change).sum::<f64>();
         }
-    }
-
-    /// Bounds on the ratio for |Re z − centre| ≤ `reach` and |Im z| ≤ `height`.
-    ///
-    /// All but a part η of the posterior law of the shift lies, at every x of the interval, between its low
-    /// quantile at the left end and its high quantile at the right end, because the law grows with x
-    /// (monotone likelihood ratio). Those terms of r(z) point within ±φ of one direction,
-    /// φ = height·(range of shifts)/2σ², so |r(z)| ≥ r(x)·((1 − η)·cos φ − η).
-    pub fn surroundings(&self, centre: f64, reach: f64, height: f64, scratch: &mut Vec<f64>) -> Surroundings {
-        let variance = self.noise_multiplier * self.noise_multiplier;
-        let left = self.local(centre - reach, scratch);
-        let right = self.local(centre + reach, scratch);
-        let centre = self.local(centre, scratch);
-        let angle = 0.5 * height * (right.high_shift - left.low_shift) / variance;
-        let slope = centre.mean_shift / variance;
-        let gap_left = left.log_ratio - (centre.log_ratio - slope * reach);
-        let gap_right = right.log_ratio - (centre.log_ratio + slope * reach);
-        Surroundings {
-            left,
-            centre,
-            right,
-            angle,
-            kept: if angle < 0.5 * PI {
-                (1.0 - OUTSIDE) * angle.cos() - OUTSIDE
-            } else {
-                0.0
-            },
-            gap: gap_left.max(gap_right).max(0.0),
-        }
+        sum
     }
 
     /// An upper bound on |ratio − 1| for complex z with real part in [left, right] and |Im z| ≤ `height`,

@@ -3,6 +3,7 @@
 
 use crate::loss::MixturePair;
 use crate::loss::mixture_pair::{NEGLIGIBLE_TERM, Window};
+use crate::special::vector;
 
 /// After this many terms a product of ratios starts again from exponentials, which bounds its rounding error: besides that of the term with
 /// which it starts, n times that of the first ratio, whose exponent is the distance from a crossing, and n²/2 units in the last place for n
@@ -30,31 +31,25 @@ impl Posterior {
         let (window, log_sum) = self.fill(pair, x);
         let distance = (x - pair.shifts[window.mode]) / pair.noise_multiplier;
         self.log_density = pair.log_weights[window.mode] - 0.5 * distance * distance + log_sum;
-        self.log_ratio = pair.refined(x, &window, window.largest + log_sum);
+        self.log_ratio = pair.refined(x, (window.start, window.end), window.largest + log_sum);
     }
 
     /// Fills in the probabilities of the shifts and their mean, but not the densities. The second result is the log of the sum of all
     /// terms over the largest.
     pub(crate) fn fill(&mut self, pair: &MixturePair, x: f64) -> (Window, f64) {
-        self.terms.clear();
         let window = match &pair.bends {
-            Some(bends) if pair.is_unimodal() => fill_by_ratios((pair, bends), x, &mut self.terms),
-            _ => {
-                let window = pair.window(x);
-                self.terms
-                    .extend((window.start..window.end).map(|j| pair.over_largest(j, x, &window)));
-                window
+            Some(bends) if pair.is_unimodal() && !pair.has_few_atoms() => {
+                fill_by_ratios((pair, bends), x, &mut self.terms)
             }
+            _ => pair.terms_at(x, &mut self.terms),
         };
         self.start = window.start;
-        let sum: f64 = self.terms.iter().sum();
+        let sum = vector::sum(&self.terms);
         let scale = 1.0 / sum;
-        let mut mean = 0.0;
-        for (term, shift) in self.terms.iter_mut().zip(&pair.shifts[window.start..]) {
+        for term in &mut self.terms {
             *term *= scale;
-            mean += *term * shift;
         }
-        self.mean_shift = mean;
+        self.mean_shift = vector::dot(&self.terms, &pair.shifts[window.start..window.end]);
         (window, sum.ln())
     }
 
@@ -69,6 +64,7 @@ impl Posterior {
 /// Evenly spaced shifts: neighbouring terms have a ratio that changes by a constant factor from one to the next. From the mode on they are
 /// found in both directions, until they are negligible.
 fn fill_by_ratios((pair, bends): (&MixturePair, &[f64]), x: f64, terms: &mut Vec<f64>) -> Window {
+    terms.clear();
     let mode = pair.mode(x);
     let largest = pair.term(mode, x);
     // log of the term after atom j over that of atom j.

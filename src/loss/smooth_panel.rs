@@ -4,6 +4,7 @@ use crate::loss::Local;
 use crate::loss::gate::Gate;
 use crate::loss::line::{Line, Normal};
 use crate::loss::smooth_piece::{Piece, Point, Scratch};
+use crate::special::exponential;
 use crate::special::gauss_legendre::{GaussLegendre, IMAGINARY_AXIS, NODES, REAL_AXIS};
 use std::f64::consts::FRAC_PI_2;
 use std::ops::RangeInclusive;
@@ -169,22 +170,25 @@ impl TiltedPoints {
             log_scale,
             log_integral: f64::NEG_INFINITY,
         };
-        for (i, (point, &mass)) in points.iter().zip(masses).enumerate() {
-            let tilt = c * point.loss;
+        let tilts = points.map(|point| c * point.loss);
+        let mut tilted_masses: [f64; NODES] = std::array::from_fn(|i| points[i].log_density + tilts[i]);
+        let mut relative_changes = tilts;
+        exponential::exp(&mut tilted_masses);
+        exponential::exp_m1(&mut relative_changes);
+        for (i, &mass) in masses.iter().enumerate() {
             // Either the change or the value is found first; the other follows by an addition that loses no digits.
-            let (change, value) = if tilt.abs() < 1.0 {
-                let change = mass * tilt.exp_m1();
+            let (change, value) = if tilts[i].abs() < 1.0 {
+                let change = mass * relative_changes[i];
                 (change, mass + change)
             } else {
-                let value = (point.log_density + tilt).exp();
-                (value - mass, value)
+                (tilted_masses[i] - mass, tilted_masses[i])
             };
             tilted.changes[i] = change;
-            tilted.values[i] = if log_scale == 0.0 {
-                value
-            } else {
-                (point.log_density + tilt - log_scale).exp()
-            };
+            tilted.values[i] = value;
+        }
+        if log_scale != 0.0 {
+            tilted.values = std::array::from_fn(|i| points[i].log_density + tilts[i] - log_scale);
+            exponential::exp(&mut tilted.values);
         }
         tilted.log_integral = tilted.values.iter().sum::<f64>().ln() + log_scale;
         tilted
@@ -282,13 +286,12 @@ impl PiecePanel {
         let (centre, half_width) = (self.centre, self.half_width);
         let log_half_width = half_width.ln();
         self.points.get_or_insert_with(|| {
-            let at = |i: usize| {
-                let mut point = piece.point(centre + half_width * rule.nodes[i], scratch);
-                point.log_density += rule.log_weights[i] + log_half_width;
-                point
-            };
-            let points = std::array::from_fn(at);
-            let masses = points.map(|point| point.log_density.exp());
+            let mut points = piece.points(&rule.nodes.map(|node| centre + half_width * node), scratch);
+            for (point, log_weight) in points.iter_mut().zip(&rule.log_weights) {
+                point.log_density += log_weight + log_half_width;
+            }
+            let mut masses = points.map(|point| point.log_density);
+            exponential::exp(&mut masses);
             Box::new(PanelPoints { points, masses })
         })
     }

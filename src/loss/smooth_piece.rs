@@ -13,7 +13,9 @@ use crate::approx::Approx;
 use crate::loss::MixturePair;
 use crate::loss::gate::Gate;
 use crate::loss::line::Normal;
+use crate::loss::mixture_pair::at_nodes::{AtNodes, RatiosAtNodes};
 use crate::loss::posterior::Posterior;
+use crate::special::gauss_legendre::NODES;
 use crate::special::log_space::LogSum;
 use crate::special::normal::log_upper_tail;
 use crate::special::root::newton_increasing;
@@ -49,9 +51,19 @@ pub(crate) struct Point {
     pub size: f64,
 }
 
+/// What is known of r_P or r_Q at one output.
+struct Ratio {
+    log_ratio: f64,
+    log_density: f64,
+    mean_shift: f64,
+    /// The first shift that counts.
+    first_shift: f64,
+}
+
 /// Working memory of evaluations.
 #[derive(Debug, Default)]
 pub(crate) struct Scratch {
+    at_nodes: Vec<AtNodes>,
     pub(crate) p: Posterior,
     pub(crate) q: Posterior,
     pub(crate) plain: Vec<f64>,
@@ -153,6 +165,48 @@ impl Piece {
 
     /// Loss and density of P at x.
     pub(crate) fn point(&self, x: f64, scratch: &mut Scratch) -> Point {
+        let Scratch { p, q, .. } = scratch;
+        let of = |(law, mixed, x): (&mut Posterior, bool, f64)| {
+            mixed.then(|| {
+                law.at(&self.pair, x);
+                Ratio {
+                    log_ratio: law.log_ratio,
+                    log_density: law.log_density,
+                    mean_shift: law.mean_shift,
+                    first_shift: self.pair.shifts[law.start],
+                }
+            })
+        };
+        let ratios = [(p, self.in_p, x), (q, self.in_q, -x)].map(of);
+        self.point_of(x, ratios)
+    }
+
+    /// Loss and density of P at the nodes of a panel.
+    pub(crate) fn points(&self, nodes: &AtNodes, scratch: &mut Scratch) -> [Point; NODES] {
+        let reflected = nodes.map(|x| -x);
+        let mut of = |mixed: bool, nodes: &AtNodes| {
+            if mixed {
+                self.pair.at_nodes(nodes, &mut scratch.at_nodes).map(Some)
+            } else {
+                Some(None)
+            }
+        };
+        let (Some(p), Some(q)) = (of(self.in_p, nodes), of(self.in_q, &reflected)) else {
+            return nodes.map(|x| self.point(x, scratch));
+        };
+        std::array::from_fn(|i| {
+            let of_node = |ratios: &RatiosAtNodes| Ratio {
+                log_ratio: ratios.log_ratio[i],
+                log_density: ratios.log_density[i],
+                mean_shift: ratios.mean_shift[i],
+                first_shift: self.pair.shifts[ratios.atoms.0],
+            };
+            self.point_of(nodes[i], [p.as_ref().map(of_node), q.as_ref().map(of_node)])
+        })
+    }
+
+    /// Loss and density of P at x, from r_P(x) and r_Q(−x).
+    fn point_of(&self, x: f64, [p, q]: [Option<Ratio>; 2]) -> Point {
         let sigma = self.noise_multiplier();
         let variance = sigma * sigma;
         let scaled = x / sigma;
@@ -162,22 +216,20 @@ impl Piece {
             log_density: -0.5 * scaled * scaled,
             size: 0.0,
         };
-        let size = |law: &Posterior| {
-            let shift = law.mean_shift.abs().max(self.pair.shifts[law.start].abs()) / sigma;
-            shift * (scaled.abs() + shift) + law.log_ratio.abs()
+        let size = |ratio: &Ratio| {
+            let shift = ratio.mean_shift.abs().max(ratio.first_shift.abs()) / sigma;
+            shift * (scaled.abs() + shift) + ratio.log_ratio.abs()
         };
-        if self.in_p {
-            scratch.p.at(&self.pair, x);
-            point.loss = scratch.p.log_ratio;
-            point.slope = scratch.p.mean_shift / variance;
-            point.log_density = scratch.p.log_density;
-            point.size = size(&scratch.p);
+        if let Some(p) = p {
+            point.loss = p.log_ratio;
+            point.slope = p.mean_shift / variance;
+            point.log_density = p.log_density;
+            point.size = size(&p);
         }
-        if self.in_q {
-            scratch.q.at(&self.pair, -x);
-            point.loss -= scratch.q.log_ratio;
-            point.slope += scratch.q.mean_shift / variance;
-            point.size += size(&scratch.q);
+        if let Some(q) = q {
+            point.loss -= q.log_ratio;
+            point.slope += q.mean_shift / variance;
+            point.size += size(&q);
         }
         point.log_density += Normal::new(sigma).log_scale();
         if let Some(gate) = &self.gate {

@@ -6,6 +6,7 @@
 
 use crate::loss::characteristic_function::Law;
 use crate::special::compensated_sum::CompensatedSum;
+use crate::special::vector::{has_fused_multiply_add, multiply_add};
 use realfft::num_complex::Complex64;
 
 /// Σ w (e^{ijhℓ} − 1) for every j = 0..=last.
@@ -48,18 +49,6 @@ pub(super) fn error(j: usize) -> f64 {
 
 /// Roundings of direct values and of sums, in units of ε.
 const SUMMATION: f64 = 0.5 * (4 + BLOCK / LANES + LANES) as f64;
-
-/// Whether products and sums are fused in one instruction where `arch` is what the processor has: elsewhere a fused operation is a call
-/// of a function, hundreds of times slower than two operations. Both have at most the roundings that are counted.
-fn has_fused_multiply_add(arch: pulp::Arch) -> bool {
-    !matches!(arch, pulp::Arch::Scalar) && cfg!(any(target_arch = "x86_64", target_arch = "aarch64"))
-}
-
-/// a·b + c, in one rounding where `FUSED`.
-#[inline(always)]
-fn multiply_add<const FUSED: bool>(a: f64, b: f64, c: f64) -> f64 {
-    if FUSED { a.mul_add(b, c) } else { a * b + c }
-}
 
 /// Nodes that are summed side by side. It is fixed, so that the order of additions, and with it every bit of the sums, does
 /// not depend on the width of the processor's vectors.
