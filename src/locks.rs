@@ -7,7 +7,7 @@
 
 use crate::error::{Error, Result};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{OnceLock, PoisonError, RwLock};
+use std::sync::{OnceLock, PoisonError, RwLock, TryLockError};
 
 /// The threads that use a lock: their process in the high half, their number in the low one.
 #[derive(Debug, Default)]
@@ -75,9 +75,18 @@ impl<T> ForkLock<T> {
         Ok(change(&mut self.lock.write().unwrap_or_else(PoisonError::into_inner)))
     }
 
-    /// Whether nobody uses the lock now.
-    fn is_free(&self) -> bool {
-        self.lock.try_write().is_ok()
+    /// As [`ForkLock::write`] where nobody uses the lock now; else nothing, at once.
+    ///
+    /// # Errors
+    /// As [`ForkLock::read`].
+    fn try_write<R>(&self, change: impl FnOnce(&mut T) -> R) -> Result<Option<R>> {
+        let _user = self.users.enter().ok_or(Error::Forked)?;
+        let mut value = match self.lock.try_write() {
+            Ok(value) => value,
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+            Err(TryLockError::WouldBlock) => return Ok(None),
+        };
+        Ok(Some(change(&mut value)))
     }
 
     /// False in a process that was forked while another thread used the lock.
@@ -112,12 +121,6 @@ impl<T> Renewable<T> {
         }
     }
 
-    /// Whether nobody has the value now.
-    #[cfg_attr(not(any(test, feature = "python")), allow(dead_code))] // who computes in Rust alone waits
-    pub(crate) fn is_free(&self) -> bool {
-        self.held.is_free()
-    }
-
     /// Lets `ask` have the value, which `make` makes where there is none.
     ///
     /// # Errors
@@ -127,18 +130,43 @@ impl<T> Renewable<T> {
         make: impl FnOnce() -> Result<T>,
         ask: impl FnOnce(&mut T) -> Result<R>,
     ) -> Result<R> {
+        self.place().held.write(|held| renewed(held, make, ask))?
+    }
+
+    /// As [`Renewable::with`] where nobody has the value now; else nothing, at once.
+    ///
+    /// # Errors
+    /// As [`Renewable::with`].
+    #[cfg_attr(not(any(test, feature = "python")), allow(dead_code))] // who computes in Rust alone waits
+    pub(crate) fn try_with<R>(
+        &self,
+        make: impl FnOnce() -> Result<T>,
+        ask: impl FnOnce(&mut T) -> Result<R>,
+    ) -> Result<Option<R>> {
+        let found = self.place().held.try_write(|held| renewed(held, make, ask))?;
+        found.transpose()
+    }
+
+    /// The first whose lock is not lost.
+    fn place(&self) -> &Self {
         let mut place = self;
         while !place.held.is_of_use() {
             place = place.next.get_or_init(|| Box::new(Self::empty()));
         }
-        place.held.write(|held| {
-            // Taken out meanwhile: unwinding drops what may be half changed.
-            let mut value = held.take().map_or_else(make, Ok)?;
-            let answer = ask(&mut value);
-            *held = Some(value);
-            answer
-        })?
+        place
     }
+}
+
+fn renewed<T, R>(
+    held: &mut Option<T>,
+    make: impl FnOnce() -> Result<T>,
+    ask: impl FnOnce(&mut T) -> Result<R>,
+) -> Result<R> {
+    // Taken out meanwhile: unwinding drops what may be half changed.
+    let mut value = held.take().map_or_else(make, Ok)?;
+    let answer = ask(&mut value);
+    *held = Some(value);
+    answer
 }
 
 #[cfg(test)]
@@ -187,8 +215,10 @@ mod tests {
             })
         };
         assert_eq!((ask(&renewable), ask(&renewable)), (Ok(11), Ok(12)));
-        assert!(renewable.is_free());
-        assert_eq!(renewable.with(|| Ok(0), |_| Ok(renewable.is_free())), Ok(false));
+        let seen = |value: &mut u32| Ok(*value);
+        assert_eq!(renewable.try_with(|| Ok(0), seen), Ok(Some(12)));
+        let nested = renewable.with(|| Ok(0), |_| renewable.try_with(|| Ok(0), seen));
+        assert_eq!(nested, Ok(None));
         let torn = catch_unwind(AssertUnwindSafe(|| {
             renewable.with(|| Ok(0), |_| -> Result<()> { std::panic::resume_unwind(Box::new(())) })
         }));

@@ -20,8 +20,11 @@ use std::time::{Duration, Instant};
 /// How often somebody looks for signals.
 pub(crate) const TICK: Duration = Duration::from_millis(50);
 
-/// Checkpoints between two looks at the clock, which takes ten times as long as a checkpoint.
+/// Checkpoints between two looks at the clock, at most: a look takes ten times as long as a checkpoint.
 const CHECKPOINTS: u32 = 32;
+
+/// An answer to the question whether to stop takes this part of the time at most: where other threads keep the interpreter busy, it is waited for.
+const PART_OF_TIME: u32 = 8;
 
 thread_local! {
     /// The flag that stops the computation of this thread.
@@ -34,8 +37,31 @@ thread_local! {
 #[derive(Clone, Copy)]
 struct Asked {
     ask: fn() -> bool,
-    checkpoints: u32,
-    last: Instant,
+    /// Checkpoints until the next look at the clock, and after that until the one after.
+    left: u32,
+    stride: u32,
+    /// When the clock was looked at last.
+    looked: Instant,
+    /// When to ask next.
+    due: Instant,
+}
+
+impl Asked {
+    /// Looks at the clock if that is due, more often where checkpoints are far apart; true if it is time to ask.
+    fn is_due(&mut self) -> bool {
+        self.left = self.left.saturating_sub(1);
+        if self.left > 0 {
+            return false;
+        }
+        let now = Instant::now();
+        self.stride = if now - self.looked > TICK / 8 {
+            1
+        } else {
+            (2 * self.stride).min(CHECKPOINTS)
+        };
+        (self.left, self.looked) = (self.stride, now);
+        now >= self.due
+    }
 }
 
 /// A request to stop, shared by those who compute and whoever may stop them.
@@ -79,13 +105,17 @@ fn run_for<T>(stop: Option<Stop>, asked: Option<Asked>, compute: impl FnOnce() -
     compute()
 }
 
-/// Runs `compute`, which ends at a checkpoint, unwinding, after `ask` has said so: the checkpoints call it about twenty times a second.
+/// Runs `compute`, which ends at a checkpoint, unwinding, after `ask` has said so: the checkpoints call it about twenty times a second, less often where
+/// they are far apart or its answer takes long.
 #[cfg_attr(not(any(test, feature = "python")), allow(dead_code))] // as `Stop::ask`
 pub(crate) fn asking<T>(ask: fn() -> bool, compute: impl FnOnce() -> T) -> T {
+    let now = Instant::now();
     let asked = Asked {
         ask,
-        checkpoints: 0,
-        last: Instant::now(),
+        left: 1,
+        stride: 1,
+        looked: now,
+        due: now + TICK,
     };
     run_for(Some(Stop::default()), Some(asked), compute)
 }
@@ -93,8 +123,7 @@ pub(crate) fn asking<T>(ask: fn() -> bool, compute: impl FnOnce() -> T) -> T {
 /// Ends the computation of this thread here if it is to stop. Two nanoseconds otherwise.
 pub(crate) fn checkpoint() {
     if let Some(mut asked) = ASKED.get() {
-        asked.checkpoints += 1;
-        let is_due = asked.checkpoints.is_multiple_of(CHECKPOINTS) && asked.last.elapsed() >= TICK;
+        let is_due = asked.is_due();
         ASKED.set(Some(asked));
         if is_due {
             ask();
@@ -111,17 +140,29 @@ pub(crate) fn asks() -> bool {
     ASKED.get().is_some()
 }
 
-/// Asks now whether to stop, and tells the loops of a pool that compute for this thread.
+/// Asks now whether to stop, unless somebody has asked for that, and tells those who compute for this thread.
 pub(crate) fn ask() {
-    let Some(mut asked) = ASKED.get() else {
+    let Some(asked) = ASKED.get() else {
         return;
     };
-    asked.last = Instant::now();
+    if CURRENT.with_borrow(|stop| stop.as_ref().is_some_and(Stop::is_asked)) {
+        return;
+    }
+    let begun = Instant::now();
     // Whoever is asked may compute something else on this thread meanwhile.
-    ASKED.set(Some(asked));
-    if (asked.ask)() {
+    let is_to_stop = (asked.ask)();
+    let wait = TICK.max(PART_OF_TIME * begun.elapsed());
+    let due = Instant::now() + wait;
+    ASKED.set(Some(Asked { due, ..asked }));
+    if is_to_stop {
         CURRENT.with_borrow(|stop| stop.iter().for_each(Stop::ask));
     }
+}
+
+/// `compute` for one thread of a pool, in the name of this one: it stops with the computation of this thread.
+pub(crate) fn carried_once<T>(compute: impl FnOnce() -> T) -> impl FnOnce() -> T {
+    let stop = CURRENT.with_borrow(Clone::clone);
+    move || run_for(stop, None, compute)
 }
 
 /// `compute` for the loops of a pool: its calls stop, each at its first checkpoint or before it begins, with the computation of
@@ -230,6 +271,18 @@ mod tests {
         }));
         assert!(is_stopped(&*ended.unwrap_err()));
         assert_eq!(TIMES.get(), 2);
+        // So does one that is not a loop.
+        TIMES.set(0);
+        let ended = catch_unwind(AssertUnwindSafe(|| {
+            asking(second_time, || {
+                in_pool(|| {
+                    while begun.elapsed() < 200 * TICK {
+                        checkpoint();
+                    }
+                });
+            });
+        }));
+        assert!(is_stopped(&*ended.unwrap_err()));
         // A panic of a loop comes back to the thread, too.
         let panicked = catch_unwind(|| asking(second_time, || in_pool(|| Vec::<u8>::new()[0])));
         assert!(!is_stopped(&*panicked.unwrap_err()));

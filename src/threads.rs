@@ -64,6 +64,7 @@ pub(crate) fn in_pool<T: Send>(compute: impl FnOnce() -> T + Send) -> T {
 /// Runs `compute` on a thread of the pool, while this one asks whether to stop.
 fn attended<T: Send>(threads: &ThreadPool, compute: impl FnOnce() -> T + Send) -> T {
     let (sender, receiver) = channel();
+    let compute = stopping::carried_once(compute);
     let found = threads.in_place_scope(|scope| {
         scope.spawn(move |_| {
             let _ = sender.send(compute());

@@ -137,6 +137,8 @@ def main(arguments: Sequence[str] = ()) -> None:
         low, high = np.log(TARGET_EPSILON)
         epsilons = np.exp(np.random.default_rng(given.seed + 1).uniform(low, high, size=given.count))
         drawn = [row | {"epsilon": float(epsilon)} for row, epsilon in zip(drawn, epsilons, strict=True)]
+    # The first call also imports what it needs.
+    ask(drawn[0], given.ask, given.scheme)
     answers = [ask(question, given.ask, given.scheme) for question in drawn]
     widths, seconds, quotients = (np.array([answer[i] for answer in answers]) for i in range(3))
     print(describe_machine())

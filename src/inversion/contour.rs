@@ -28,6 +28,7 @@ use crate::inversion::tilt::Tilt;
 use crate::loss::privacy_loss::TiltedLoss;
 use crate::special::compensated_sum::CompensatedSum;
 use crate::special::log_space::{complex_ln_1p, log_add};
+use crate::special::trigonometric::{self, sin_cos};
 use crate::stopping::checkpoint;
 use realfft::num_complex::Complex64;
 use std::f64::consts::PI;
@@ -39,6 +40,9 @@ pub(super) const MAX_POINTS: f64 = 2e5;
 /// Levels beyond which no contour is tried: errors of e^−40 of e^{A(c) − cε} are lost in those of rounding, and nodes for them take all the
 /// work that a search may take.
 const MOST_LEVEL: f64 = 40.0;
+
+/// Points whose sines and cosines are found at once.
+const BLOCK: usize = 256;
 
 /// Products of nodes in x and points in y that a contour may cost, or a few times as many where the points are few.
 #[derive(Debug, Clone, Copy)]
@@ -227,16 +231,26 @@ impl Contour {
         let c = self.c;
         // Next to c = 0 there may be 10^5 points: plain addition would lose five digits.
         let (mut value, mut error) = (CompensatedSum::default(), 0.0);
-        for (j, point) in self.points.iter().enumerate() {
-            let y = j as f64 * self.spacing;
-            let weight = if j == 0 { 0.5 } else { 1.0 };
-            let turned = Complex64::cis(point.phase - y * epsilon);
-            // z(z + 1) = c² + c − y² + iy(2c + 1)
-            let divisor = Complex64::new(c * (c + 1.0) - y * y, y * (2.0 * c + 1.0));
-            let (square, distance) = (divisor.norm_sqr(), divisor.norm_sqr().sqrt());
-            value.add(weight * point.modulus / square * (turned * divisor.conj()).re);
-            let rounding = rounding_of_term(point.phase, y * epsilon);
-            error += weight * (point.modulus * rounding + point.error) / distance;
+        let (mut cosines, mut sines) = ([0.0; BLOCK], [0.0; BLOCK]);
+        for (block, points) in self.points.chunks(BLOCK).enumerate() {
+            let first = block * BLOCK;
+            let y = |i: usize| (first + i) as f64 * self.spacing;
+            let (cosines, sines) = (&mut cosines[..points.len()], &mut sines[..points.len()]);
+            for (i, (angle, point)) in cosines.iter_mut().zip(points).enumerate() {
+                *angle = point.phase - y(i) * epsilon;
+            }
+            sin_cos(cosines, sines);
+            for (i, point) in points.iter().enumerate() {
+                let y = y(i);
+                let weight = if first + i == 0 { 0.5 } else { 1.0 };
+                // z(z + 1) = c² + c − y² + iy(2c + 1)
+                let divisor = Complex64::new(c * (c + 1.0) - y * y, y * (2.0 * c + 1.0));
+                let square = divisor.norm_sqr();
+                let turned = cosines[i] * divisor.re + sines[i] * divisor.im;
+                value.add(weight * point.modulus / square * turned);
+                let rounding = rounding_of_term(point.phase, y * epsilon);
+                error += weight * (point.modulus * rounding + point.error) / square.sqrt();
+            }
         }
         let scale = self.spacing / PI;
         Approx::new(scale * value.value(), scale * error + self.tail)
@@ -354,10 +368,10 @@ impl Power {
 /// Bound on the rounding error of a term of modulus 1 whose angle is `phase` − `turn`, where `turn` = (jh)ε.
 ///
 /// The turn is a product of two roundings, and their difference has a third: together at most (3·|turn| + |phase|)/2 times
-/// [`f64::EPSILON`]. What made `phase` itself inexact is part of the point's error. The sine and the cosine, z(z + 1), its
-/// square, and their products and quotient have no more than twelve roundings.
+/// [`f64::EPSILON`]. What made `phase` itself inexact is part of the point's error. Beside the errors of the sine and the cosine, z(z + 1), its
+/// square, and their products and quotient have no more than eleven roundings.
 fn rounding_of_term(phase: f64, turn: f64) -> f64 {
-    0.5 * f64::EPSILON * (12.0 + phase.abs() + 3.0 * turn.abs())
+    0.5 * f64::EPSILON * (11.0 + phase.abs() + 3.0 * turn.abs()) + 2.0 * trigonometric::ERROR
 }
 
 fn ln_or_zero(x: f64) -> f64 {

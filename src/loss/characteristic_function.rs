@@ -64,7 +64,7 @@ pub(crate) fn smooth_changes(nodes: &Nodes, spacing: f64, last: usize, tolerance
                 + (nodes.weight_rounding.1 * y).min(2.0 * nodes.weight_rounding.0)
                 // With a mass μ at loss 0 the sum would be (Σ w e^{iyℓ} + μ)/(1 + μ) − 1.
                 + nodes.missing * size
-                + (nodes.c * nodes.c + y * y).sqrt() * nodes.loss_rounding;
+                + (nodes.c * nodes.c + y * y + f64::MIN_POSITIVE).sqrt() * nodes.loss_rounding;
             // The nodes' error is relative to their own moment M, and so is φ = E[e^{zℓ}]/M; half as much again is for rounding.
             Approx::new(sum, 1.5 * nodes.error + rounding)
         })

@@ -6,6 +6,7 @@
 use crate::loss::MixturePair;
 use crate::loss::posterior::Posterior;
 use crate::loss::smooth_piece::{Piece, Scratch};
+use crate::special::trigonometric::sin_cos;
 use std::f64::consts::PI;
 
 /// The change of the integrand from x to x + ia: the log of its modulus, and the rate at which it falls with y = Im z.
@@ -194,12 +195,22 @@ impl ImaginaryShift {
     pub(crate) fn new(piece: &Piece, imaginary_shift: f64) -> Self {
         let rate = imaginary_shift / piece.noise_multiplier().powi(2);
         let shifts = &piece.pair.shifts;
-        let angles: Vec<f64> = shifts.iter().map(|s| rate * s).collect();
         let turns = rate * piece.largest_shift() > PI;
+        // By the sines and cosines of half the angles.
+        let mut sines: Vec<f64> = shifts.iter().map(|s| 0.5 * rate * s).collect();
+        let mut versines = vec![0.0; sines.len()];
+        sin_cos(&mut sines, &mut versines);
+        for (cosine, sine) in sines.iter_mut().zip(&mut versines) {
+            (*cosine, *sine) = (2.0 * *sine * *cosine, 2.0 * *sine * *sine);
+        }
         Self {
-            angles: if turns { angles } else { Vec::new() },
-            sines: shifts.iter().map(|s| (rate * s).sin()).collect(),
-            versines: shifts.iter().map(|s| 2.0 * (0.5 * rate * s).sin().powi(2)).collect(),
+            angles: if turns {
+                shifts.iter().map(|s| rate * s).collect()
+            } else {
+                Vec::new()
+            },
+            sines,
+            versines,
         }
     }
 

@@ -55,6 +55,32 @@ pub(crate) struct Window {
     pub(crate) largest: f64,
 }
 
+/// Terms over that of one atom, the one of shift s_m. Where the term counts as that one does its exponent is small, and so is its rounding error, though the
+/// exponents of both may be in the thousands.
+struct OverAtom<'a> {
+    pair: &'a MixturePair,
+    shift: f64,
+    log_weight: f64,
+    /// 1/σ².
+    precision: f64,
+}
+
+impl OverAtom<'_> {
+    /// log of term j over that one at x: log w_j/w_m + (s_j − s_m)(x − (s_j + s_m)/2)/σ².
+    fn exponent(&self, j: usize, x: f64) -> f64 {
+        let (slope, middle, at_middle) = self.line(j);
+        at_middle + slope * (x - middle)
+    }
+
+    /// The slope of that logarithm, an output, and the logarithm there.
+    fn line(&self, j: usize) -> (f64, f64, f64) {
+        let shift = self.pair.shifts[j];
+        let slope = (shift - self.shift) * self.precision;
+        let at_middle = self.pair.log_weights[j] - self.log_weight;
+        (slope, 0.5 * (shift + self.shift), at_middle)
+    }
+}
+
 impl MixturePair {
     /// The pair of `law` at noise multiplier σ.
     ///
@@ -216,41 +242,27 @@ impl MixturePair {
         scaled * (x / self.noise_multiplier - 0.5 * scaled)
     }
 
-    /// The terms at x over the largest one, into `terms`, from the first to the last that is not negligible.
+    /// The terms at x over that of the mode, into `terms`, from the first to the last that is not negligible.
     pub(crate) fn terms_at(&self, x: f64, terms: &mut Vec<f64>) -> Window {
+        let window = self.window(x);
+        let over = self.over_atom(window.mode);
         terms.clear();
-        let window = if self.unimodal && self.shifts.len() > FEW {
-            let window = self.window(x);
-            terms.extend((window.start..window.end).map(|j| self.term(j, x)));
-            window
-        } else {
-            let scaled = x / self.noise_multiplier;
-            let atoms = self.log_weights.iter().zip(&self.scaled_shifts);
-            terms.extend(atoms.map(|(log_weight, shift)| log_weight + shift * (scaled - 0.5 * shift)));
-            let largest = vector::largest(terms);
-            let place = |above: f64| terms.iter().position(|&term| term >= above);
-            let (start, mode) = (place(largest - NEGLIGIBLE).unwrap_or(0), place(largest).unwrap_or(0));
-            let end = 1 + terms
-                .iter()
-                .rposition(|&term| term >= largest - NEGLIGIBLE)
-                .unwrap_or(start);
-            terms.truncate(end);
-            terms.drain(..start);
-            Window {
-                start,
-                end,
-                mode,
-                largest,
-            }
-        };
-        for term in terms.iter_mut() {
-            *term -= window.largest;
-        }
+        terms.extend((window.start..window.end).map(|j| over.exponent(j, x)));
         exponential::exp(terms);
         for term in terms {
             *term = if *term < NEGLIGIBLE_TERM { 0.0 } else { *term };
         }
         window
+    }
+
+    /// Terms over that of one atom.
+    fn over_atom(&self, atom: usize) -> OverAtom<'_> {
+        OverAtom {
+            pair: self,
+            shift: self.shifts[atom],
+            log_weight: self.log_weights[atom],
+            precision: (self.noise_multiplier * self.noise_multiplier).recip(),
+        }
     }
 
     pub(crate) fn term(&self, j: usize, x: f64) -> f64 {
@@ -264,7 +276,7 @@ impl MixturePair {
 
     pub(crate) fn window(&self, x: f64) -> Window {
         let count = self.shifts.len();
-        if !self.unimodal {
+        if !self.unimodal || count <= FEW {
             let (mut mode, mut largest) = (0, f64::NEG_INFINITY);
             for j in 0..count {
                 let term = self.term(j, x);
@@ -272,9 +284,10 @@ impl MixturePair {
                     (mode, largest) = (j, term);
                 }
             }
+            let counts = |&j: &usize| self.term(j, x) >= largest - NEGLIGIBLE;
             return Window {
-                start: 0,
-                end: count,
+                start: (0..mode).find(counts).unwrap_or(mode),
+                end: 1 + (mode + 1..count).rev().find(counts).unwrap_or(mode),
                 mode,
                 largest,
             };
@@ -365,6 +378,15 @@ impl MixturePair {
         }
     }
 
+    /// w_j times `change`, N(s_j)/N(0) − 1 at x, which may have no `f64` where the weight has none.
+    fn excess_of_term(&self, j: usize, change: f64, x: f64) -> f64 {
+        if self.weights[j] >= f64::MIN_POSITIVE {
+            self.weights[j] * change
+        } else {
+            self.term(j, x).exp()
+        }
+    }
+
     /// Σ w_j (N(s_j)/N(0) − 1) at x over some atoms.
     fn excess_of_terms(&self, atoms: Range<usize>, x: f64) -> f64 {
         /// Atoms whose exponentials are found at once.
@@ -378,8 +400,8 @@ impl MixturePair {
                 *change = self.exponent(j, x);
             }
             exponential::exp_m1(changes);
-            let parts = changes.iter().zip(&self.weights[start..end]);
-            sum += parts.map(|(change, weight)| weight * change).sum::<f64>();
+            let parts = changes.iter().zip(start..end);
+            sum += parts.map(|(change, j)| self.excess_of_term(j, *change, x)).sum::<f64>();
         }
         sum
     }

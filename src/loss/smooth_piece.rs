@@ -13,7 +13,7 @@ use crate::approx::Approx;
 use crate::loss::MixturePair;
 use crate::loss::gate::Gate;
 use crate::loss::line::Normal;
-use crate::loss::mixture_pair::at_nodes::{AtNodes, RatiosAtNodes};
+use crate::loss::mixture_pair::at_nodes::{AtNodes, RatiosAtNodes, WIDEST};
 use crate::loss::posterior::Posterior;
 use crate::special::gauss_legendre::NODES;
 use crate::special::log_space::LogSum;
@@ -56,7 +56,7 @@ struct Ratio {
     log_ratio: f64,
     log_density: f64,
     mean_shift: f64,
-    /// The first shift that counts.
+    /// The first shift that counts, or one before it.
     first_shift: f64,
 }
 
@@ -183,17 +183,13 @@ impl Piece {
 
     /// Loss and density of P at the nodes of a panel.
     pub(crate) fn points(&self, nodes: &AtNodes, scratch: &mut Scratch) -> [Point; NODES] {
-        let reflected = nodes.map(|x| -x);
-        let mut of = |mixed: bool, nodes: &AtNodes| {
-            if mixed {
-                self.pair.at_nodes(nodes, &mut scratch.at_nodes).map(Some)
-            } else {
-                Some(None)
-            }
-        };
-        let (Some(p), Some(q)) = (of(self.in_p, nodes), of(self.in_q, &reflected)) else {
+        if nodes[NODES - 1] - nodes[0] > WIDEST * self.noise_multiplier() {
             return nodes.map(|x| self.point(x, scratch));
-        };
+        }
+        let reflected = nodes.map(|x| -x);
+        let mut of =
+            |mixed: bool, nodes: &AtNodes| mixed.then(|| self.pair.at_nodes(nodes, &mut scratch.at_nodes));
+        let (p, q) = (of(self.in_p, nodes), of(self.in_q, &reflected));
         std::array::from_fn(|i| {
             let of_node = |ratios: &RatiosAtNodes| Ratio {
                 log_ratio: ratios.log_ratio[i],

@@ -35,7 +35,7 @@ pub(crate) fn answer_all<T: Send + 'static>(
     answer: impl Fn(usize) -> Result<T> + Send + Sync + 'static,
 ) -> PyResult<Vec<T>> {
     if length == 1 {
-        return on_this_thread(py, || answer(0).map(|found| vec![found]));
+        return on_this_thread(py, move || answer(0).map(|found| vec![found]));
     }
     watched(py, None, move |monitor| {
         let one = carried(|i| unless_cancelled(monitor).and_then(|()| guarded(|| answer(i))));
@@ -198,13 +198,16 @@ impl Engine {
         Curve::new(steps, *adjacency)
     }
 
-    /// Lets `ask` have the curve, or for a `nested` question one of its own; the lock is taken without the GIL and outside the pool.
-    fn with_curve<T>(&self, is_nested: bool, ask: impl FnOnce(&mut Curve) -> Result<T>) -> Result<T> {
-        if is_nested {
-            return ask(&mut self.made()?);
-        }
+    /// Lets `ask` have the curve; the lock is taken without the GIL and outside the pool.
+    fn with_curve<T>(&self, ask: impl FnOnce(&mut Curve) -> Result<T>) -> Result<T> {
         let _holding = Holding::begin();
         self.curve.with(|| self.made(), ask)
+    }
+
+    /// Lets `ask` have the curve where no other thread has it; else nothing.
+    fn try_with_curve<T>(&self, ask: impl FnOnce(&mut Curve) -> Result<T>) -> Result<Option<T>> {
+        let _holding = Holding::begin();
+        self.curve.try_with(|| self.made(), ask)
     }
 }
 
@@ -216,7 +219,7 @@ thread_local! {
 /// While it exists, the thread has a curve or waits for one.
 ///
 /// The handler of a signal may ask meanwhile, on the same thread, for this curve or another. The thread cannot give back a lock before the handler
-/// has ended: so the handler's questions are nested, and have curves of their own.
+/// has ended: so the handler's questions are nested, and each makes a curve of its own.
 struct Holding;
 
 impl Holding {
@@ -245,26 +248,33 @@ impl Composition {
         &self,
         py: Python<'_>,
         questions: Vec<f64>,
-        question: impl Fn(&mut Curve, f64) -> Result<T> + Send + 'static,
+        question: impl Fn(&mut Curve, f64) -> Result<T> + Send + Sync + 'static,
     ) -> PyResult<Vec<T>> {
-        let engine = Arc::clone(&self.engine);
+        let (engine, question) = (Arc::clone(&self.engine), Arc::new(question));
         let is_nested = HOLDS.get();
-        // Where another thread has the curve, this one answers signals while it waits.
         if let &[asked] = questions.as_slice()
-            && (is_nested || engine.curve.is_free())
+            && !is_nested
         {
-            return on_this_thread(py, move || {
-                engine.with_curve(is_nested, |curve| question(curve, asked).map(|found| vec![found]))
-            });
+            let (engine, question) = (Arc::clone(&engine), Arc::clone(&question));
+            let found = on_this_thread(py, move || engine.try_with_curve(|curve| question(curve, asked)))?;
+            if let Some(found) = found {
+                return Ok(vec![found]);
+            }
         }
+        // Where another thread has the curve, this one answers signals while it waits.
         watched(py, None, move |monitor| {
-            engine.with_curve(is_nested, |curve| {
+            let all = |curve: &mut Curve| {
                 let answer = |asked: f64| {
                     unless_cancelled(monitor)?;
                     question(curve, asked)
                 };
                 questions.into_iter().map(answer).collect()
-            })
+            };
+            if is_nested {
+                all(&mut engine.made()?)
+            } else {
+                engine.with_curve(all)
+            }
         })
     }
 }
@@ -273,7 +283,7 @@ impl Composition {
 impl Composition {
     #[new]
     fn new(py: Python<'_>, segments: Vec<Segment>, adjacency: Adjacency, tolerance: f64) -> PyResult<Self> {
-        let engine = on_this_thread(py, || {
+        let engine = on_this_thread(py, move || {
             let steps = run_of(&segments, adjacency)?;
             let curve = Renewable::holding(Curve::new(&steps, adjacency)?);
             Ok(Engine {
@@ -288,7 +298,7 @@ impl Composition {
     /// The composition of parts that are seen under relations of their own.
     #[staticmethod]
     fn of_parts(py: Python<'_>, parts: Vec<(Vec<Segment>, Adjacency)>, tolerance: f64) -> PyResult<Self> {
-        let engine = on_this_thread(py, || {
+        let engine = on_this_thread(py, move || {
             let made = |(segments, adjacency): &(Vec<Segment>, Adjacency)| {
                 Ok((run_of(segments, *adjacency)?, *adjacency))
             };

@@ -5,6 +5,7 @@ use crate::monitor::Monitor;
 use crate::python::convert::guarded;
 use crate::python::runner::Runner;
 use crate::stopping::{Stop, TICK, asking};
+use pyo3::intern;
 use pyo3::prelude::*;
 use std::cell::RefCell;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -93,23 +94,37 @@ fn signals_raise() -> bool {
     is_raised
 }
 
-/// Runs `compute` on this thread, with the GIL released; its checkpoints answer signals about twenty times a second.
+/// Runs `compute` on this thread, with the GIL released, if it is the one that answers signals; its checkpoints do so about twenty times a second.
 ///
-/// To hand a short computation over to another thread, as [`watched`] does, and to be woken by it takes longer than many an answer. A handler of
-/// a signal may ask for something else meanwhile, on this thread, so that `compute` must hold no lock that this would take.
+/// To hand a short computation over to another thread, as [`watched`] does, and to be woken by it takes longer than many an answer. Threads that answer no
+/// signals hand it over: they may have small stacks, and may be many. A handler of a signal may ask for something else meanwhile, on this thread, so that
+/// `compute` must hold no lock that this would take.
 ///
 /// # Errors
 /// What `compute` returns; or the exception of a signal handler.
-pub(crate) fn on_this_thread<T: Send>(
+pub(crate) fn on_this_thread<T: Send + 'static>(
     py: Python<'_>,
-    compute: impl FnOnce() -> Result<T, Error> + Send,
+    compute: impl FnOnce() -> Result<T, Error> + Send + 'static,
 ) -> PyResult<T> {
+    if !answers_signals(py)? {
+        return watched(py, None, move |_| compute());
+    }
+    // That of a computation which waits for the handler that asks.
+    let others = RAISED.take();
     let found = py.detach(|| guarded(|| asking(signals_raise, compute)));
-    if let Some(exception) = RAISED.take() {
+    if let Some(exception) = RAISED.replace(others) {
         return Err(exception);
     }
     py.check_signals()?;
     Ok(found?)
+}
+
+/// Whether this is the main thread of Python, which alone runs the handlers of signals.
+fn answers_signals(py: Python<'_>) -> PyResult<bool> {
+    let threading = py.import(intern!(py, "threading"))?;
+    let main = threading.call_method0(intern!(py, "main_thread"))?;
+    let this = threading.call_method0(intern!(py, "get_ident"))?;
+    main.getattr(intern!(py, "ident"))?.eq(this)
 }
 
 /// Runs `compute` as [`watched`] does, where it borrows arrays of Python's: tables too large to be copied.

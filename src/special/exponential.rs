@@ -10,9 +10,9 @@ use crate::special::vector::{has_fused_multiply_add, multiply_add};
 
 /// Bound on the relative error of [`exp`] and [`exp_m1`] where their results have all digits of an `f64`.
 ///
-/// With u half of this crate's [`f64::EPSILON`]: r is exact for n = 0, else off by u/4, as n times the high part of log 2 and the difference are exact; p is
-/// off by less than 2u|p|. The sum 1 + p, above 0.7, adds u at most: 4u in all. For e^x − 1 and n ≠ 0, 2ⁿp is below 0.42·2ⁿ and the result
-/// above 0.41·max(2ⁿ, 1)/√2, or 0.29 where n is negative, so that errors of p and r are at most trebled.
+/// With u half of [`f64::EPSILON`]: r is exact for n = 0, else off by u/4, as n times the high part of log 2 and the difference are exact; p is off by
+/// less than 2u|p|. The sum 1 + p, above 0.7, adds u at most, and all together is below 4u. For e^x − 1 with n ≠ 0, which is at least 2ⁿ/√2 − 1 or
+/// 1 − √2·2ⁿ in absolute value, 2ⁿ|p| is at most 1.42 and 2ⁿe^r at most 3.42 times that, so that it is off by 1.42·2u + 3.42u/4 + u, less than 5u.
 #[cfg(test)]
 const ERROR: f64 = 3.0 * f64::EPSILON;
 

@@ -12,4 +12,5 @@ pub(crate) mod gauss_legendre;
 pub(crate) mod log_space;
 pub(crate) mod normal;
 pub(crate) mod root;
+pub(crate) mod trigonometric;
 pub(crate) mod vector;

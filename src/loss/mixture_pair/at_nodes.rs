@@ -7,6 +7,9 @@ use super::{FEW, MixturePair, NEAR_ONE};
 use crate::special::exponential;
 use crate::special::gauss_legendre::NODES;
 
+/// Largest distance of two nodes, in σ. Over distances of 5σ, differences of exponents have ten times the rounding that is counted.
+pub(crate) const WIDEST: f64 = 2.0;
+
 /// Numbers at the nodes of a panel.
 pub(crate) type AtNodes = [f64; NODES];
 
@@ -29,32 +32,37 @@ fn at_nodes(value: impl FnMut(usize) -> f64) -> AtNodes {
     std::array::from_fn(value)
 }
 
+/// The larger of two numbers at every node.
+#[inline(always)]
+fn larger(a: &AtNodes, b: &AtNodes) -> AtNodes {
+    at_nodes(|i| if a[i] > b[i] { a[i] } else { b[i] })
+}
+
 impl MixturePair {
-    /// What [`crate::loss::posterior::Posterior::at`] finds, at all nodes x, which rise or fall. `terms` is working memory.
-    ///
-    /// `None` where a mixture of many atoms has terms with more than one mode, of which most may be negligible.
-    pub(crate) fn at_nodes(&self, nodes: &AtNodes, terms: &mut Vec<AtNodes>) -> Option<RatiosAtNodes> {
+    /// What [`crate::loss::posterior::Posterior::at`] finds, at all nodes x, which rise or fall and are within [`WIDEST`] standard deviations of the noise, as
+    /// terms are compared with one that is the largest in the middle. `terms` is working memory.
+    pub(crate) fn at_nodes(&self, nodes: &AtNodes, terms: &mut Vec<AtNodes>) -> RatiosAtNodes {
         let sigma = self.noise_multiplier;
-        let (first, end) = self.atoms_at_nodes(nodes)?;
-        let x = at_nodes(|i| nodes[i] / sigma);
-        // log w_j − (x − s_j)²/2σ², which far out keeps the digits that the logarithm of the ratio has lost, and the largest of both.
-        let (mut densest, mut largest) = ([f64::NEG_INFINITY; NODES], [f64::NEG_INFINITY; NODES]);
+        let (first, end) = self.atoms_at_nodes(nodes);
+        // All terms over that of the atom that is the mode in the middle of the panel. Which one is the largest differs from node to node, and what
+        // the logarithms of the ratio and of the density are made of is its own.
+        let over = self.over_atom(self.window(nodes[NODES / 2]).mode);
+        let scaled = nodes.map(|x| x / sigma);
+        let [mut largest, mut log_ratio, mut log_density] = [[f64::NEG_INFINITY; NODES]; 3];
         terms.clear();
-        for (log_weight, shift) in self.log_weights[first..end].iter().zip(&self.scaled_shifts[first..end]) {
-            let density = at_nodes(|i| log_weight - 0.5 * (x[i] - shift) * (x[i] - shift));
-            let ratio = at_nodes(|i| log_weight + shift * (x[i] - 0.5 * shift));
-            densest = at_nodes(|i| {
-                if density[i] > densest[i] {
-                    density[i]
-                } else {
-                    densest[i]
-                }
-            });
-            largest = at_nodes(|i| if ratio[i] > largest[i] { ratio[i] } else { largest[i] });
-            terms.push(density);
+        for j in first..end {
+            let (log_weight, scaled_shift) = (self.log_weights[j], self.scaled_shifts[j]);
+            let (slope, middle, at_middle) = over.line(j);
+            let exponent = at_nodes(|i| at_middle + slope * (nodes[i] - middle));
+            let ratio = at_nodes(|i| log_weight + scaled_shift * (scaled[i] - 0.5 * scaled_shift));
+            let density = at_nodes(|i| log_weight - 0.5 * ((nodes[i] - self.shifts[j]) / sigma).powi(2));
+            largest = larger(&exponent, &largest);
+            log_ratio = larger(&ratio, &log_ratio);
+            log_density = larger(&density, &log_density);
+            terms.push(exponent);
         }
         for term in terms.iter_mut() {
-            *term = at_nodes(|i| term[i] - densest[i]);
+            *term = at_nodes(|i| term[i] - largest[i]);
         }
         exponential::exp(terms.as_flattened_mut());
         let (mut sum, mut moment) = ([0.0; NODES], [0.0; NODES]);
@@ -63,10 +71,10 @@ impl MixturePair {
             moment = at_nodes(|i| moment[i] + term[i] * shift);
         }
         let log_sum = sum.map(f64::ln);
-        let mut log_ratio = at_nodes(|i| largest[i] + log_sum[i]);
+        log_ratio = at_nodes(|i| log_ratio[i] + log_sum[i]);
         if log_ratio.iter().any(|log| log.abs() <= NEAR_ONE) {
             if self.has_few_atoms() {
-                let excess = self.excess_at_nodes(&x, terms);
+                let excess = self.excess_at_nodes(nodes, terms);
                 for (log, excess) in log_ratio.iter_mut().zip(excess) {
                     if log.abs() <= NEAR_ONE && excess.is_finite() {
                         *log = excess.ln_1p();
@@ -78,12 +86,12 @@ impl MixturePair {
                 }
             }
         }
-        Some(RatiosAtNodes {
+        RatiosAtNodes {
             log_ratio,
-            log_density: at_nodes(|i| densest[i] + log_sum[i]),
+            log_density: at_nodes(|i| log_density[i] + log_sum[i]),
             mean_shift: at_nodes(|i| moment[i] / sum[i]),
             atoms: (first, end - 1),
-        })
+        }
     }
 
     /// Whether all atoms are evaluated at every node.
@@ -91,26 +99,28 @@ impl MixturePair {
         self.shifts.len() <= FEW
     }
 
-    /// The first atom and the one after the last that are not negligible at all nodes: where the terms rise to one mode and fall, those that count move
-    /// up with x.
-    fn atoms_at_nodes(&self, nodes: &AtNodes) -> Option<(usize, usize)> {
+    /// The first atom and the one after the last that are not negligible at all nodes.
+    ///
+    /// The ratio of the term of a larger shift to that of a smaller one grows with x. So an atom below the first one that counts at the least x is
+    /// negligible beside that one at every x, and one above the last that counts at the largest x beside this one.
+    fn atoms_at_nodes(&self, nodes: &AtNodes) -> (usize, usize) {
         if self.has_few_atoms() {
-            return Some((0, self.shifts.len()));
+            return (0, self.shifts.len());
         }
         let [a, b] = [nodes[0], nodes[NODES - 1]];
-        self.unimodal
-            .then(|| (self.window(a.min(b)).start, self.window(a.max(b)).end))
+        (self.window(a.min(b)).start, self.window(a.max(b)).end)
     }
 
-    /// Σ w_j (N(s_j)/N(0) − 1) at all nodes, given over σ.
-    fn excess_at_nodes(&self, x: &AtNodes, terms: &mut Vec<AtNodes>) -> AtNodes {
+    /// Σ w_j (N(s_j)/N(0) − 1) at all nodes.
+    fn excess_at_nodes(&self, nodes: &AtNodes, terms: &mut Vec<AtNodes>) -> AtNodes {
+        let x = nodes.map(|x| x / self.noise_multiplier);
         terms.clear();
         let exponents = |shift: &f64| at_nodes(|i| shift * (x[i] - 0.5 * shift));
         terms.extend(self.scaled_shifts.iter().map(exponents));
         exponential::exp_m1(terms.as_flattened_mut());
         let mut excess = [0.0; NODES];
-        for (term, weight) in terms.iter().zip(&self.weights) {
-            excess = at_nodes(|i| excess[i] + weight * term[i]);
+        for (j, term) in terms.iter().enumerate() {
+            excess = at_nodes(|i| excess[i] + self.excess_of_term(j, term[i], nodes[i]));
         }
         excess
     }
@@ -125,6 +135,55 @@ mod tests {
 
     /// As the posterior law at one point after the other, from the middle of the mixture to far beyond where its terms have an `f64`, and where
     /// the ratio is next to 1 though no weight is.
+    type Reference = (u64, f64, f64, f64, f64, f64);
+
+    const REFERENCES: [Reference; 10] = [
+        (4, 0.5, 100.0, 1700.0, 0.354_147_660_647_550_77, -144.145_852_339_352_44),
+        (4, 0.5, 100.0, 3000.0, 0.644_519_402_567_296_7, -449.355_480_597_432_7),
+        (4, 0.5, 30.0, 250.0, 0.590_592_706_516_833_7, -34.131_629_515_705_39),
+        (16, 0.3, 50.0, -400.0, -0.730_217_069_639_927_8, -32.730_217_069_639_93),
+        (1, 0.5, 10.0, 80.0, 0.474_506_288_545_042_84, -31.525_493_711_454_956),
+        (
+            31,
+            0.5,
+            1.0 / 3.0,
+            15.3,
+            1_051.187_074_776_172_5,
+            -2.217_925_223_827_801_8,
+        ),
+        (31, 0.25, 0.2, 9.7, 1_172.712_551_106_030_6, -3.412_448_893_969_197_3),
+        (31, 0.5, 1.0, 18.0, 160.559_902_940_392_45, -1.440_097_059_607_551_7),
+        (200, 0.3, 5.0, 75.0, 110.332_009_698_775_21, -2.167_990_301_224_795),
+        (1, 0.7, 0.1, 0.45, -1.188_373_236_412_814_8, -11.313_373_236_412_813),
+    ];
+
+    /// log of Σ_j C(k, j) q^j (1 − q)^{k − j}·N(j, σ²) over N(0, σ²) at x, and of its density. mpmath, 40 digits.
+    ///
+    /// `w = [binomial(k, j)*mpf(q)**j*(1 - mpf(q))**(k - j) for j in range(k + 1)]`
+    /// `log(fsum(w[j]*exp(-(x - j)**2/(2*s**2)) for j in range(k + 1)))`, and that plus `x**2/(2*s**2)`
+    #[test]
+    fn roundings_are_below_what_is_counted_with_much_and_with_little_noise() {
+        for (k, q, sigma, x, log_ratio, log_density) in REFERENCES {
+            let pair = MixturePair::new(&GroupLaw::binomial(k, q).unwrap(), sigma).unwrap();
+            let nodes = at_nodes(|i| x + 0.01 * sigma * (i as f64 - 5.0));
+            let (mut terms, mut posterior) = (Vec::new(), Posterior::default());
+            let found = pair.at_nodes(&nodes, &mut terms);
+            posterior.at(&pair, x);
+            assert_eq!(nodes[5], x);
+            for (ratio, density, mean) in [
+                (found.log_ratio[5], found.log_density[5], found.mean_shift[5]),
+                (posterior.log_ratio, posterior.log_density, posterior.mean_shift),
+            ] {
+                let shift = mean.abs() / sigma;
+                let size = shift * ((x / sigma).abs() + shift) + log_ratio.abs();
+                let off = (ratio - log_ratio).abs() / (8.0 * f64::EPSILON * size);
+                assert!(off <= 1.0, "{k} {sigma} {x}: {ratio} {off}");
+                let off = (density - log_density).abs() / (8.0 * f64::EPSILON * (4.0 + log_density.abs()));
+                assert!(off <= 1.0, "{k} {sigma} {x}: {density} {off}");
+            }
+        }
+    }
+
     #[test]
     fn ratios_at_all_nodes_are_those_at_each() {
         let laws = [
@@ -133,13 +192,18 @@ mod tests {
             GroupLaw::binomial(31, 0.3).unwrap(),
             GroupLaw::binomial(300, 0.2).unwrap(),
             GroupLaw::explicit(&[0.5, 0.2, 0.3], &[0.0, 0.7, 5.0]).unwrap(),
+            GroupLaw::explicit(
+                &[1.0 / 64.0; 64],
+                &std::array::from_fn::<f64, 64, _>(|i| (i * i) as f64 / 64.0),
+            )
+            .unwrap(),
         ];
-        for (law, sigma) in laws.iter().zip([0.5, 1.0, 2.0, 7.0, 0.4]) {
+        for (law, sigma) in laws.iter().zip([0.5, 1.0, 2.0, 7.0, 0.4, 0.3]) {
             let pair = MixturePair::new(law, sigma).unwrap();
             let (mut terms, mut posterior) = (Vec::new(), Posterior::default());
-            for width in [1e-9, 1.0, 40.0, 1e4] {
-                let x = at_nodes(|i| width * (i as f64 - 11.3) / 20.0);
-                let found = pair.at_nodes(&x, &mut terms).unwrap();
+            for centre in [-1e4, -40.0, -1.0, 0.0, 0.7, 3.0, 40.0, 1e4] {
+                let x = at_nodes(|i| centre + sigma * (i as f64 - 15.5) / 15.5);
+                let found = pair.at_nodes(&x, &mut terms);
                 for (i, &x) in x.iter().enumerate() {
                     posterior.at(&pair, x);
                     let size = (x / sigma).abs() * pair.scaled_shifts.last().unwrap().max(1.0) + 1.0;
