@@ -57,7 +57,8 @@ JOBS = {
     "MonteCarloAccountant.get_delta": lambda: monte_carlo(lambda each: each.get_delta(1.0)),
     "MonteCarloAccountant.get_epsilon": lambda: monte_carlo(lambda each: each.get_epsilon(1e-5)),
     "get_steps": lambda: [
-        hs.get_steps(epsilon=epsilon, delta=1e-9, mechanism=hs.Laplace(15.9), sample_rate=2.5e-5, group_size=25)
+        hs.get_steps(
+            epsilon=epsilon, delta=1e-9, mechanism=hs.Laplace(15.9), sample_rate=2.5e-5, group_size=25)
         for epsilon in (3.0, 2.9, 2.8, 2.7, 2.6)],
     "TradeoffCurve.subsample": lambda: tradeoff().group(3).subsample(0.3).epsilon(LEVELS),
     "TradeoffCurve.group": lambda: tradeoff(3).subsample(0.5).group(50).epsilon(LEVELS),
@@ -86,7 +87,14 @@ os._exit(0)
 """
 
 NAMES = [line.split('"')[1] for line in WATCH.splitlines() if line.startswith('    "')]
-QUICK = {"get_steps", "get_sample_rate", "hockey_stick", "beta", "accumulate_rdp", "MonteCarloAccountant.get_delta"}
+QUICK = {
+    "get_steps",
+    "get_sample_rate",
+    "hockey_stick",
+    "beta",
+    "accumulate_rdp",
+    "MonteCarloAccountant.get_delta",
+}
 """One of each kind: each starts a process."""
 
 
@@ -150,7 +158,7 @@ assert time.monotonic() - begun > 0.2, "too fast for the signal"
 assert asked == expected, asked
 assert found == run()
 """
-"""A signal handler that writes the privacy spent so far, as one for SIGTERM would, while a planner computes."""
+"""A signal handler that writes the privacy spent so far, as one for SIGTERM would."""
 
 
 @pytest.mark.skipif(os.name != "posix", reason="sends SIGUSR1 to a process")
