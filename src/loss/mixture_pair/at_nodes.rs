@@ -3,7 +3,7 @@
 //! One node after the other, most of the time went into calls of functions and into waiting for one addition after the other: an ε for a group
 //! of 16 took a third longer.
 
-use super::{FEW, MixturePair, NEAR_ONE};
+use super::{FEW, MixturePair, NEAR_ONE, OverAtom};
 use crate::special::exponential;
 use crate::special::gauss_legendre::NODES;
 
@@ -32,46 +32,62 @@ fn at_nodes(value: impl FnMut(usize) -> f64) -> AtNodes {
     std::array::from_fn(value)
 }
 
-/// The larger of two numbers at every node.
+/// The logarithms of the terms of atoms `first..end` over the largest one at each node, into `terms`, and the places of the largest ones, as numbers that vectors
+/// have.
 #[inline(always)]
-fn larger(a: &AtNodes, b: &AtNodes) -> AtNodes {
-    at_nodes(|i| if a[i] > b[i] { a[i] } else { b[i] })
+fn log_terms(
+    over: &OverAtom<'_>,
+    (first, end): (usize, usize),
+    nodes: &AtNodes,
+    terms: &mut Vec<AtNodes>,
+) -> AtNodes {
+    let (mut largest, mut modes) = ([f64::NEG_INFINITY; NODES], [first as f64; NODES]);
+    terms.clear();
+    for j in first..end {
+        let (slope, middle, at_middle) = over.line(j);
+        let (mut exponents, place) = ([0.0; NODES], j as f64);
+        for i in 0..NODES {
+            let exponent = at_middle + slope * (nodes[i] - middle);
+            let is_larger = exponent > largest[i];
+            exponents[i] = exponent;
+            largest[i] = if is_larger { exponent } else { largest[i] };
+            modes[i] = if is_larger { place } else { modes[i] };
+        }
+        terms.push(exponents);
+    }
+    for term in terms {
+        for i in 0..NODES {
+            term[i] -= largest[i];
+        }
+    }
+    modes
+}
+
+/// Σ t_j and Σ t_j·s_j at every node.
+#[inline(always)]
+fn sums(terms: &[AtNodes], shifts: &[f64]) -> [AtNodes; 2] {
+    let [mut sum, mut moment] = [[0.0; NODES]; 2];
+    for (term, shift) in terms.iter().zip(shifts) {
+        for i in 0..NODES {
+            sum[i] += term[i];
+            moment[i] += term[i] * shift;
+        }
+    }
+    [sum, moment]
 }
 
 impl MixturePair {
     /// What [`crate::loss::posterior::Posterior::at`] finds, at all nodes x, which rise or fall and are within [`WIDEST`] standard deviations of the noise, as
     /// terms are compared with one that is the largest in the middle. `terms` is working memory.
     pub(crate) fn at_nodes(&self, nodes: &AtNodes, terms: &mut Vec<AtNodes>) -> RatiosAtNodes {
-        let sigma = self.noise_multiplier;
         let (first, end) = self.atoms_at_nodes(nodes);
-        // All terms over that of the atom that is the mode in the middle of the panel. Which one is the largest differs from node to node, and what
-        // the logarithms of the ratio and of the density are made of is its own.
         let over = self.over_atom(self.window(nodes[NODES / 2]).mode);
-        let scaled = nodes.map(|x| x / sigma);
-        let [mut largest, mut log_ratio, mut log_density] = [[f64::NEG_INFINITY; NODES]; 3];
-        terms.clear();
-        for j in first..end {
-            let (log_weight, scaled_shift) = (self.log_weights[j], self.scaled_shifts[j]);
-            let (slope, middle, at_middle) = over.line(j);
-            let exponent = at_nodes(|i| at_middle + slope * (nodes[i] - middle));
-            let ratio = at_nodes(|i| log_weight + scaled_shift * (scaled[i] - 0.5 * scaled_shift));
-            let density = at_nodes(|i| log_weight - 0.5 * ((nodes[i] - self.shifts[j]) / sigma).powi(2));
-            largest = larger(&exponent, &largest);
-            log_ratio = larger(&ratio, &log_ratio);
-            log_density = larger(&density, &log_density);
-            terms.push(exponent);
-        }
-        for term in terms.iter_mut() {
-            *term = at_nodes(|i| term[i] - largest[i]);
-        }
+        let arch = pulp::Arch::new();
+        let modes = arch.dispatch(|| log_terms(&over, (first, end), nodes, terms));
         exponential::exp(terms.as_flattened_mut());
-        let (mut sum, mut moment) = ([0.0; NODES], [0.0; NODES]);
-        for (term, shift) in terms.iter().zip(&self.shifts[first..end]) {
-            sum = at_nodes(|i| sum[i] + term[i]);
-            moment = at_nodes(|i| moment[i] + term[i] * shift);
-        }
+        let [sum, moment] = arch.dispatch(|| sums(terms, &self.shifts[first..end]));
         let log_sum = sum.map(f64::ln);
-        log_ratio = at_nodes(|i| log_ratio[i] + log_sum[i]);
+        let mut log_ratio = at_nodes(|i| self.term(modes[i] as usize, nodes[i]) + log_sum[i]);
         if log_ratio.iter().any(|log| log.abs() <= NEAR_ONE) {
             if self.has_few_atoms() {
                 let excess = self.excess_at_nodes(nodes, terms);
@@ -88,7 +104,11 @@ impl MixturePair {
         }
         RatiosAtNodes {
             log_ratio,
-            log_density: at_nodes(|i| log_density[i] + log_sum[i]),
+            log_density: at_nodes(|i| {
+                let mode = modes[i] as usize;
+                let distance = (nodes[i] - self.shifts[mode]) / self.noise_multiplier;
+                self.log_weights[mode] - 0.5 * distance * distance + log_sum[i]
+            }),
             mean_shift: at_nodes(|i| moment[i] / sum[i]),
             atoms: (first, end - 1),
         }
