@@ -7,7 +7,7 @@ use crate::python::runner::Runner;
 use crate::stopping::{Stop, TICK, asking};
 use pyo3::intern;
 use pyo3::prelude::*;
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
@@ -119,12 +119,22 @@ pub(crate) fn on_this_thread<T: Send + 'static>(
     Ok(found?)
 }
 
-/// Whether this is the main thread of Python, which alone runs the handlers of signals.
+/// Whether this is the main thread of Python, which alone runs the handlers of signals. Python is asked once for each thread and process.
 fn answers_signals(py: Python<'_>) -> PyResult<bool> {
+    thread_local! {
+        /// The process, and the answer there.
+        static KNOWN: Cell<Option<(u32, bool)>> = const { Cell::new(None) };
+    }
+    let process = std::process::id();
+    if let Some((_, answer)) = KNOWN.get().filter(|known| known.0 == process) {
+        return Ok(answer);
+    }
     let threading = py.import(intern!(py, "threading"))?;
     let main = threading.call_method0(intern!(py, "main_thread"))?;
     let this = threading.call_method0(intern!(py, "get_ident"))?;
-    main.getattr(intern!(py, "ident"))?.eq(this)
+    let answer = main.getattr(intern!(py, "ident"))?.eq(this)?;
+    KNOWN.set(Some((process, answer)));
+    Ok(answer)
 }
 
 /// Runs `compute` as [`watched`] does, where it borrows arrays of Python's: tables too large to be copied.
