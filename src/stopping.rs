@@ -256,6 +256,23 @@ mod tests {
         assert_eq!(TIMES.get(), 2);
     }
 
+    /// Every one of them looks at the clock: with 32 for a look it would take 64.
+    #[test]
+    fn checkpoints_that_are_far_apart_are_not_saved_up() {
+        let mut checkpoints = 0;
+        let ended = catch_unwind(AssertUnwindSafe(|| {
+            asking(second_time, || {
+                for _ in 0..100 {
+                    std::thread::sleep(TICK / 5);
+                    checkpoints += 1;
+                    checkpoint();
+                }
+            });
+        }));
+        assert!(is_stopped(&*ended.unwrap_err()));
+        assert!(checkpoints <= 20, "{checkpoints}");
+    }
+
     #[test]
     fn loops_of_a_pool_stop_with_a_thread_that_asks_for_itself() {
         let begun = Instant::now();

@@ -97,7 +97,7 @@ impl Knot {
             let change = self.excess.value + part;
             let log_ratio = change.ln_1p();
             if self.rise.value >= f64::MIN_POSITIVE && log_ratio.is_finite() && change > -1.0 {
-                // The change is off by 3ε (`exponential`), and by as much of its exponent's rounding as for one node.
+                // The change is off by 2ε (`exponential`), and by as much of its exponent's rounding as for one node.
                 let relative = self.rise.error + f64::EPSILON * (5.0 + 2.0 * exponents[i].abs());
                 let error = self.excess.error + part.abs() * relative + f64::EPSILON * change.abs();
                 return Approx::new(log_ratio, error / (1.0 + change) + 2.0 * f64::EPSILON * log_ratio.abs());

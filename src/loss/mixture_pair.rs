@@ -21,7 +21,8 @@ pub(crate) const NEGLIGIBLE_TERM: f64 = 1.928_749_847_963_917_8e-22;
 /// Ratios within e^±0.5 of 1 are recomputed from differences to 1.
 const NEAR_ONE: f64 = 0.5;
 
-/// Mixtures of so few atoms have all of them evaluated, in the lanes of vectors, which takes less time than to look for those that count.
+/// Mixtures of so few atoms have all of them counted at all nodes of a panel, and at one output each by an exponential of its own: in the lanes of vectors that
+/// takes less time than to look for those that count, or to multiply ratios.
 const FEW: usize = 32;
 
 /// Noise multipliers of a pair: their squares, and those of 10,000 over them, are far from the ends of an `f64`.
@@ -276,7 +277,7 @@ impl MixturePair {
 
     pub(crate) fn window(&self, x: f64) -> Window {
         let count = self.shifts.len();
-        if !self.unimodal || count <= FEW {
+        if !self.unimodal {
             let (mut mode, mut largest) = (0, f64::NEG_INFINITY);
             for j in 0..count {
                 let term = self.term(j, x);

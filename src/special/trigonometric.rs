@@ -137,7 +137,7 @@ mod tests {
 
     /// The C library's are within a unit in the last place.
     #[test]
-    fn errors_are_below_their_bound_and_not_below_a_third() {
+    fn errors_are_below_their_bound_and_above_half_of_it() {
         let angles = angles();
         let (mut cosines, mut sines) = (angles.clone(), vec![0.0; angles.len()]);
         sin_cos(&mut cosines, &mut sines);
@@ -155,7 +155,8 @@ mod tests {
             assert!(x.abs() > 0.5 || is_close, "{x}: {sine:e} {:e}", exact.0);
             worst = worst.max(off);
         }
-        assert!(3.0 * worst > ERROR, "{worst:e}");
+        // Half of it and the reference's error, below half a unit of numbers below 1, are exceeded.
+        assert!(worst > 0.5 * ERROR + 0.26 * f64::EPSILON, "{worst:e}");
     }
 
     #[test]
