@@ -28,7 +28,7 @@ BUILD_INPUTS := Cargo.toml Cargo.lock pyproject.toml $(shell find src -name '*.r
 export CARGO_ENCODED_RUSTFLAGS := $(shell sh scripts/release_flags.sh 2>/dev/null)
 
 .NOTPARALLEL:
-.PHONY: help tools calculator demo test test-slow test-long test-opacus test-originals test-browser test-calculator bench bench-all bench-instructions constants \
+.PHONY: help tools calculator demo test test-slow test-long test-opacus test-originals test-browser test-calculator bench bench-all bench-instructions constants python-constants \
 	lint lint-rust test-rust docs experiments notebooks wheel crate pictures audit sbom reproducible clean
 
 help: ## list the targets
@@ -126,7 +126,7 @@ lint: $(VENV)/for-dev docs lint-rust ## formatting, lints, types and documentati
 	$(PY) -m ruff check
 	$(PY) -m ruff format --check
 	$(PY) -m mypy python
-	$(PY) -m mypy -p demo -p benches.compare -p benches.constants -p benches.experiments
+	$(PY) -m mypy -p demo -p benches.compare -p benches.constants -p benches.python_constants -p benches.experiments
 	$(PY) -m mypy.stubtest hockeystick._core
 	$(VENV)/bin/check-jsonschema --builtin-schema vendor.github-workflows .github/workflows/*.yml
 	$(VENV)/bin/zizmor --offline --quiet .github
@@ -146,6 +146,9 @@ docs: $(VENV)/for-docs ## the documentation, as HTML, into site/; nothing is dow
 
 constants: $(VENV)/made ## what becomes of answers when a constant of the core is doubled, into docs/constants.md; CONSTANTS=--all measures all again
 	$(PY) -m benches.constants $(CONSTANTS)
+
+python-constants: $(VENV)/for-dev ## the same for the Python package, into docs/python-constants.md; CONSTANTS=--all measures all again
+	$(PY) -m benches.python_constants $(CONSTANTS)
 
 # Memory that PyTorch frees is kept for its next tensors: giving it back to the system takes a third of LeNet-5's time.
 experiments: $(VENV)/for-experiments ## the papers' experiments on real data, into docs/experiments/; goes on where it stopped; installs the data; PAPERS= for some

@@ -5,8 +5,7 @@ from pathlib import Path
 import pytest
 
 from benches.constants import page
-from benches.constants.measure import MOST_SECONDS, Asked, chosen, do_meet, effect, width
-from benches.constants.questions import Question
+from benches.constants.comparing import MOST_SECONDS, Asked, Question, chosen, do_meet, effect, width
 from benches.constants.source import closed, constants, homes_of, masked, rewritten
 
 SOURCES = Path(__file__).parents[1] / "src"
@@ -100,13 +99,13 @@ def test_questions_are_chosen_of_many_kinds_and_within_the_time():
 
 def test_effects_are_put_into_words():
     nothing = effect([(Asked([(1.0, 1.1)], 1e-2),) * 2], 3)
-    assert page._worded(None) == "fixed"
-    assert page._worded(nothing) == "nothing"
-    assert page._worded(nothing._replace(questions=0)) == "not read"
+    assert page.worded(None) == "fixed"
+    assert page.worded(nothing) == "nothing"
+    assert page.worded(nothing._replace(questions=0)) == "not read"
     worse = nothing._replace(time=2.0, slowest=4.0, width=20.0, widest=3e-5, moved=2e-5)
-    assert page._worded(worse) == "width ×20, to 3e-05; numbers move by 2e-05; time ×2.00, up to ×4"
+    assert page.worded(worse) == "width ×20, to 3e-05; numbers move by 2e-05; time ×2.00, up to ×4"
     wrong = nothing._replace(apart=1, moved=0.5, errors=["crash"])
-    assert page._worded(wrong) == "error: crash; contradiction in 1 of 1"
+    assert page.worded(wrong) == "error: crash; contradiction in 1 of 1"
 
 
 def test_the_page_has_every_constant_of_the_core():

@@ -11,7 +11,8 @@ import sys
 from collections.abc import Sequence
 
 from benches.constants import page
-from benches.constants.measure import EACH_KIND, SEED, Effect
+from benches.constants.comparing import SEED, Effect
+from benches.constants.measure import EACH_KIND
 from benches.constants.questions import drawn
 from benches.constants.source import Constant, constants
 from benches.constants.variant import FOLDER, ROOT, build, kept

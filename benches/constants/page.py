@@ -1,10 +1,11 @@
 """The page of documentation about constants."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from benches.compare.machine import describe_machine
-from benches.constants.measure import EACH_KIND, FACTOR, MOST_ASKED, MOST_SECONDS, SEED, TOO_SLOW, Effect
+from benches.constants.comparing import FACTOR, MOST_ASKED, MOST_SECONDS, SEED, TOO_SLOW, Effect
+from benches.constants.measure import EACH_KIND
 from benches.constants.source import Constant, Place
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "constants.md"
@@ -24,7 +25,8 @@ _HEAD = """# Constants
 Searches, quadratures and bounds of the core have constants: how far a sum goes, how many terms a series
 has, when a way to compute is tried. Each has a name, and its reason stands beside it in the source. This
 page adds a measurement: what becomes of the answers and of their time when one constant has {factor:g}
-times its value and all others stay as they are.
+times its value and all others stay as they are. [Constants of the Python package](python-constants.md) are
+measured on a page of their own.
 
 `make constants` compiles the core with every constant made a function, asks {each} random questions of each
 of {kinds} kinds (seed {seed}; those that take over {slow:g} s are left out), notes which constants each one
@@ -54,8 +56,11 @@ Measured on: {machine}.
 """
 
 
-def _worded(effect: Effect | None) -> str:
-    """Say what a constant does at twice its value; None for one that stays."""
+def worded(effect: Effect | None, faster: float = FASTER, slower: float = SLOWER) -> str:
+    """Say what a constant does at twice its value; None for one that stays.
+
+    Mean quotients of times from `faster` to `slower` are not told apart from the clock's noise.
+    """
     if effect is None:
         return "fixed"
     if not effect.questions:
@@ -69,23 +74,24 @@ def _worded(effect: Effect | None) -> str:
         found.append(f"width ×{effect.width:.2g}, to {effect.widest:.0e}")
     if effect.moved >= MOVED and not effect.apart:
         found.append(f"numbers move by {effect.moved:.0e}")
-    is_slower = effect.time >= SLOWER or effect.slowest >= MUCH_SLOWER
-    if is_slower or effect.time <= FASTER:
+    is_slower = effect.time >= slower or effect.slowest >= MUCH_SLOWER
+    if is_slower or effect.time <= faster:
         peak = f", up to ×{effect.slowest:.2g}" if effect.slowest >= MUCH_SLOWER else ""
         found.append(f"time ×{effect.time:.2f}{peak}")
     return "; ".join(found) or "nothing"
 
 
-def _summary(words: Iterable[str]) -> str:
+def summary(words: Iterable[str]) -> str:
     """Say how many constants do what."""
     told = list(words)
     kinds = ("contradiction", "error", "width", "move", "time", "nothing", "not read", "fixed")
     counts = {kind: sum(kind in each for each in told) for kind in kinds}
+    fixed = f", and\n{counts['fixed']} are fixed" if counts["fixed"] else ""
     return (
         f"Of {len(told)} constants {counts['contradiction']} lead to a contradiction, "
         f"{counts['error']} to an error, {counts['width']} to wider\nintervals, {counts['move']} to other "
         f"numbers and {counts['time']} to other times; {counts['nothing']} change nothing, "
-        f"{counts['not read']} are not read, and\n{counts['fixed']} are fixed."
+        f"{counts['not read']} are not read{fixed}."
     )
 
 
@@ -100,9 +106,9 @@ def row(constant: Constant) -> str:
     return f"| `{constant.file}` | `{constant.name}` | {_value(constant)} |"
 
 
-def known() -> dict[str, str]:
-    """Return what the page says already, by the beginnings of the rows."""
-    text = PAGE.read_text(encoding="utf-8") if PAGE.exists() else ""
+def known(page: Path = PAGE) -> dict[str, str]:
+    """Return what a page says already, by the beginnings of the rows."""
+    text = page.read_text(encoding="utf-8") if page.exists() else ""
     rows = (line.rsplit("|", 3) for line in text.splitlines() if line.startswith("| `"))
     return {f"{begin}|": f"{readers}|{words}|" for begin, readers, words, _ in rows}
 
@@ -113,7 +119,7 @@ def write(found: list[Constant], fixed: set[Place], effects: dict[int, Effect], 
     for number, constant in enumerate(found):
         if number in effects:
             is_fixed = (constant.file, constant.name) in fixed
-            words = _worded(None if is_fixed else effects[number])
+            words = worded(None if is_fixed else effects[number])
             rows[constant] = f" {effects[number].questions} | {words} |"
         else:
             rows[constant] = said[row(constant)]
@@ -128,14 +134,24 @@ def write(found: list[Constant], fixed: set[Place], effects: dict[int, Effect], 
         faster=FASTER,
         slower=SLOWER,
         much_slower=MUCH_SLOWER,
-        summary=_summary(rows.values()),
+        summary=summary(rows.values()),
         machine=describe_machine(),
     )
+    PAGE.write_text(with_tables(head, rows, _room_of), encoding="utf-8")
+
+
+def _room_of(constant: Constant) -> str:
+    """Return the part of the core in which a constant is."""
+    return constant.file.partition("/")[0].removesuffix(".rs")
+
+
+def with_tables(head: str, rows: dict[Constant, str], room_of: Callable[[Constant], str]) -> str:
+    """Return a page: its head, and a table for each room with the ends of the constants' rows."""
     lines, room = [head], ""
     for constant, words in rows.items():
-        here = constant.file.partition("/")[0].removesuffix(".rs")
+        here = room_of(constant)
         if here != room:
             room = here
             lines += [f"\n## {room}\n", *_COLUMNS]
         lines.append(row(constant) + words)
-    PAGE.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return "\n".join(lines) + "\n"

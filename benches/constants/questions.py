@@ -3,23 +3,15 @@
 import warnings
 from collections.abc import Callable, Iterator
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 import hockeystick as hs
 from benches.compare import box
+from benches.constants.comparing import Interval, Question
 
-Interval = tuple[float, float]
 Random = np.random.Generator
-
-
-class Question(NamedTuple):
-    """One question: what it is about, and how it is asked."""
-
-    kind: str
-    ask: Callable[[], list[Interval]]
-    """Returns certified intervals; where a number alone is known, it is both ends."""
 
 
 def drawn(count: int, seed: int) -> list[Question]:

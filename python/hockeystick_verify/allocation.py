@@ -34,9 +34,13 @@ from hockeystick_verify.variants import DEALT, ZERO, composition, direction_of, 
 
 LARGEST_EPOCH = 10**7
 LARGEST_MEMBERS = 6
+"""Most batches of an epoch, which only logarithms and means depend on; and most records of a group, whose
+patterns in an epoch are listed: of six there are eleven."""
 LARGEST_WORK = 4 * 10**7
 """Most products of a node with an output, or with a point of the line."""
 LARGEST_TERMS = 10**5
+"""Most points of the line. All limits of this file refuse what would take minutes; no proof depends on
+them."""
 OF_RAYS = 0.8
 """Part of the work that the sums over rays are, roughly."""
 ANGLES, LEVELS = 16, 40

@@ -42,6 +42,7 @@ from hockeystick_verify.parallel import NOT_FINITE, Report, Sums, stage, working
 from hockeystick_verify.variants import directions, plain
 
 LARGEST_LINKS = 1000
+"""Most records of a chain, each with a part of epsilon: a limit on what is read, as all of `checker.py`."""
 LARGEST_CHAIN = 5 * 10**6
 """Most points of the line, times the epsilons of all links: they take about a minute."""
 COMPARED_BITS = 256

@@ -27,6 +27,7 @@ from hockeystick_verify.parallel import mapped
 
 CORRELATED = "correlated_gaussian"
 LARGEST_BINS, LARGEST_EPOCHS = 10**4, 10**4
+"""Most bins and epochs of a run: limits on what is read, before the work is known."""
 LARGEST_REACH, LARGEST_NODES, LARGEST_STORED = 500, 2000, 3 * 10**6
 """Most points of the lattice on each side of 0, nodes of the contour, and entries of all densities."""
 PRODUCTS_AN_ENTRY, EXPONENTIAL = 20, 3

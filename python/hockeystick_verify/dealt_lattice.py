@@ -29,6 +29,7 @@ from hockeystick_verify.variants import DEALT, ONE, ZERO, direction_of, refuse_a
 
 LARGEST_EPOCH = 10**7
 LARGEST_POINTS = 1 << 18
+"""Most batches of an epoch, and points of the window: it is transformed, which takes some ten seconds."""
 LARGEST_PLACE = 10**5
 """Largest place of the likelihood ratio of one batch."""
 PUBLISHED_NOISE = "gaussian adaptive_clipping laplace"

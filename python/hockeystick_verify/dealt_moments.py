@@ -35,6 +35,7 @@ LARGEST_ORDER = 4096
 LARGEST_SERIES, LARGEST_RULES = 64, 256
 """Most terms of a series on the ray, and most rules of a witness."""
 LARGEST_NODES, LARGEST_OUTPUTS = 10**5, 10**5
+"""Most nodes of a rule, and outputs at each: limits on what is read, before the work is known."""
 LARGEST_WORK = 2 * 10**7
 """Most products of a node with an output of all rules, and with terms of series, at 128 bits."""
 ANGLES = tuple(arb(j) / 16 for j in range(1, 25))

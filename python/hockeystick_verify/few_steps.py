@@ -36,6 +36,8 @@ from hockeystick_verify.checker import (
 from hockeystick_verify.large_groups import composition_of, shortened
 
 BISECTIONS = 512
+"""Halvings of the range of outputs at most. They end where the sign of the loss is no longer known, as balls
+have too few bits: with fewer, the interval that is proven may be wider, and is right."""
 MOST_PRODUCTS_OF_ONE_STEP = 2 * 10**5
 """Most products of the usual bits at an output, of all claims: a bisection takes 512 outputs."""
 

@@ -14,8 +14,11 @@ from hockeystick_verify.variants import ZERO
 
 LARGEST_NODES, LARGEST_OUTPUTS = 10**5, 10**4
 LARGEST_ORDER = 8
+"""Most nodes of a ray and outputs on each side of 0, and the largest power in the series: limits on what is
+read."""
 ZERO_BALL = arb(0)
 FACTORIALS = [math.factorial(m) for m in range(LARGEST_ORDER + 1)]
+"""Of all orders of series: a table of mathematics."""
 CHUNK, CHUNKS = 64, 16
 """Fewest nodes that are summed together, and most parts of a ray: each part has a sum for all points."""
 

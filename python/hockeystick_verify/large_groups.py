@@ -27,6 +27,7 @@ from hockeystick_verify.checker import (
 from hockeystick_verify.variants import composition
 
 LARGEST_SHIFT = 1e6
+"""Largest bound on the shifts that are kept: a limit on what is read."""
 
 
 class Shortened(NamedTuple):

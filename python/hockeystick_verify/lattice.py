@@ -32,9 +32,11 @@ from hockeystick_verify.parts import Atom, Part, Step, steps_in_parts, up_to
 from hockeystick_verify.variants import refuse_alike
 
 LARGEST_POINTS = 1 << 19
+"""Most points of the window, of all steps together: it is transformed, which takes some twenty seconds."""
 LARGEST_CELLS = 10**6
 """Most cells of all steps, times the components of their mixtures."""
 LARGEST_INDEX = 10**7
+"""Largest multiple of the spacing at which a cell may end: a limit on what is read."""
 WIDEST = 4
 """Most places of the window of which it may be unknown whether their losses are above epsilon."""
 OF_CELLS = 0.6

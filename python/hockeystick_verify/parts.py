@@ -42,10 +42,13 @@ from hockeystick_verify.variants import (
 LARGEST_TAIL = 10**6
 """Most terms of a binomial tail."""
 LARGEST_TRUNCATED_GROUP = 128
+"""Most records of a group in samples that are cut: the work grows by the third power."""
 LARGEST_TRUNCATED_WORK = 2 * LARGEST_TRUNCATED_GROUP**3
 """Most that the third powers of the groups of all truncated samples add up to: 128 records take 9 seconds."""
 LARGEST_JOINED_GROUP = 16
-"""Most replaced records of fixed batches whose joined pairs are taken; of more the number is published."""
+"""Most replaced records of fixed batches whose joined pairs are taken; of more the number is published. With
+32, bounds on divergences of 18 and 20 records are exact and up to five times smaller, in 0.1 s in place of
+0.004."""
 
 
 class Part(NamedTuple):

@@ -45,9 +45,12 @@ LARGEST_POWER, LARGEST_POWERS = 1 << 22, 1 << 24
 """Most places, times the doublings of a power, at so many bits as `BITS`: some five seconds; and of all the
 powers of a run, with `EACH` more for every place: some twenty seconds."""
 EACH = 8
+"""What a place costs besides the doublings of a power, in the same unit: the transforms of its laws."""
 LARGEST_PRODUCTS = 1 << 33
 """Most squared places of all products of laws, at so many bits as `BITS`: some thirty seconds."""
 BITS = 128
+"""The unit of the limits above: work at twice the bits counts twice. The precision itself is the
+witness's."""
 CHUNK = 256
 """Places of a law that are a part of the work."""
 ENTRIES = "pairs unit values from coarser"

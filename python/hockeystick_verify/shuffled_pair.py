@@ -42,6 +42,8 @@ LARGEST_TRANSFORM, LARGEST_TRANSFORMS = 1 << 18, 1 << 22
 SLOW = 4
 """How much longer all of a transform takes whose length is not 1, 3, 5 or 7 times a power of two, at most."""
 EDGES_OF_A_JOB = 32
+"""Edges that one process takes at a time: a job is then longer than its message, and all processes end
+together."""
 OF_MASSES = 0.6
 """Part of the work on a lower end that the masses of cells are, roughly."""
 SUM, MAXIMUM = "sum", "maximum"

@@ -11,6 +11,7 @@ from flint import arb
 from hockeystick_verify.checker import RefusedError, items, number
 
 LARGEST_ROWS = 64
+"""Most rows of a matrix that a certificate holds, so that it stays a file that is read at once."""
 MOST_SETS = 20_000
 """Most sets of steps, or of batches, that are enumerated."""
 MOST_ENUMERATED = 32

@@ -50,6 +50,8 @@ from hockeystick_verify.variants import DEALT, ZERO, composition, direction_of, 
 
 LARGEST_NODES, LARGEST_OUTPUTS, LARGEST_STRIDE, LARGEST_ORDER = 10**5, 10**4, 64, 128
 LARGEST_TILTED_TERMS = 10**5
+"""Most nodes of a ray, outputs on each side of 0, points of the line in a step of theirs, terms of a series,
+and points of the line: limits on what is read, before the work is known."""
 LARGEST_SERIES = 2 * 10**6
 """Most coefficients of power series that are kept at once: some hundred MB."""
 LARGEST_OUTER = 256
@@ -57,6 +59,7 @@ LARGEST_OUTER = 256
 LARGEST_WORK = 15 * 10**7
 """Most products of a rule with so many bits as `BITS`: about a minute."""
 BITS = 256
+"""The unit of `LARGEST_WORK`; the precision itself is the witness's."""
 STRIPS = tuple(arb(j) / 16 for j in range(1, 25))
 """Widths of strips, as angles below a right angle, among which the least bound is taken."""
 

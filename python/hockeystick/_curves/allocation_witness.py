@@ -16,9 +16,13 @@ from hockeystick._extras import needed
 from hockeystick.errors import UnsupportedError
 
 ORDER = 3
+"""The order n of V14: a larger one lets the ray begin later, and costs one more sum over outputs at every
+node."""
 TOLERANCES = (1e-9, 1e-6, 1e-4)
 """Relative widths of the interval to be proven, finest first; the first that is cheap enough to check."""
 MOST_WORK = 3.0e7
+"""Products of nodes with outputs and with points of the line; the checker refuses 4e7. With less, runs that
+could have a certificate go without one; with more, the checker refuses what was found."""
 MOST_TERMS = 10**5
 """Most points of the line that the checker computes."""
 FAR_IN_THE_TAIL = -70.0

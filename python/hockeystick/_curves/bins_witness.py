@@ -18,15 +18,21 @@ TOLERANCES = (1e-8, 1e-6, 1e-4, 1e-3, 1e-2, 1e-1)
 MOST_WORK = 5.5e7
 """Entries of operators; the checker refuses 6e7, which take it about a minute."""
 MOST_REACH, MOST_NODES = 500, 2000
+"""Points of the lattice on each side of 0, and nodes of the contour: limits of the checker, whatever the
+work."""
 ANGLES = (0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5, 0.55, 0.6, 0.65, 0.7)
-"""Angles of hyperbolas that are tried."""
+"""Angles of hyperbolas that are tried. The outer one is turned twice as far, and from a right angle on is
+none."""
 STARTS = (1.5, 2.2, 3.0, 4.3, 6.0, 8.0, 10.0, 13.0, 16.0, 20.0, 25.0, 32.0, 40.0)
 """Where hyperbolas begin, in units of 1 / K."""
 INSIDE = 0.85
-"""Part of the way to 0 at which the outer hyperbola crosses the axis."""
+"""Part of the way to 0 at which the outer hyperbola crosses the axis: beyond 1 it would pass a pole, and no
+witness is found."""
 TURNS = np.linspace(0.0, 1.0, 9)
+"""Parts of the way from the least turn of a lattice to the largest that are tried; the smallest lattice is
+taken, and one between two of these has hardly fewer points."""
 SHIFTS = (0.1, 0.2, 0.35, 0.5, 0.7, 0.98)
-"""Parts of the largest shift of a lattice that are tried."""
+"""Parts of the largest shift of a lattice that are tried; with shifts beyond that one the checker refuses."""
 
 
 class Numbers(NamedTuple):

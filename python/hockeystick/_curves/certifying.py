@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from hockeystick._curves.shuffled_curve import ShuffledCurve
 
 FORMAT, VERSION = "hockeystick-certificate", 1
+"""What the checker reads; it refuses another name or version, so both change together with it."""
 SLACK = 10.0
 """Claims are wider than the certified interval by so many of these widths."""
 NEAR = 1.0

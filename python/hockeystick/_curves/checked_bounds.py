@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 TOLERANCES = (1e-10, 1e-8, 1e-6, 1e-4, 1e-2)
 """Relative widths of the interval to be proven, finest first; the first that is cheap enough to check."""
 CLOSED_FORM_BITS = 256
+"""Bits of a proof by a closed form, which costs next to nothing: its errors are far below the width of a
+claim."""
 ROUGH = 0.01
 """Part of a delta from which on a proven interval is wide."""
 OF_WITNESS = 0.3

@@ -17,10 +17,9 @@ FINE = 5e-3
 FEWEST_PLACES, MOST_PLACES = 64, 50_000
 """How many places the likelihood ratio of one batch has."""
 MOST_POINTS = 1 << 18
-"""Most points of the window that the checker takes."""
+"""Most points of the window that the checker takes; it refuses larger ones."""
 OUTSIDE = 30.0
 """How far below delta, in natural logarithms, what is outside the window is."""
-BITS = 128
 
 
 class DealtLaw(StepLaw):

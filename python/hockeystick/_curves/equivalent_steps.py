@@ -30,7 +30,7 @@ MOST_REMEMBERED = 4096
 """Most numbers of a matrix that the steps of a curve remember: coefficients, or entries of 64 rows."""
 
 ROUNDED_DOWN = 1.0 - 1e-15
-"""Makes up for the rounding of a few operations."""
+"""Makes up for the rounding of a few operations. It is a factor of the noise, so that any other is wrong."""
 
 
 class Part(NamedTuple):

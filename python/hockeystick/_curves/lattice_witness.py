@@ -32,15 +32,22 @@ WIDE = 0.3
 """Aimed at if that has too many cells too, as for groups of tens in samples that are cut: where epsilon is
 large, it is some percent larger then."""
 MOST_CELLS = 4.0e5
+"""Cells of all steps, times the components of their mixtures: the checker takes a minute for so many, and
+refuses 10^6. Twice as many are accepted where the aim is `COARSE` already."""
 LEFT_OUT = math.log(1e-4)
 """Logarithm of what shifts that are left out may add, relative to delta."""
 MANY_SHIFTS = 256
 """Shifts of all parts of a step from which on large ones are left out (V24): most have fewer."""
 BLOCKS = 24
+"""Blocks of cells that share what rounding losses may cost: roughly as many as a window has. With more, each
+is finer than it has to be; with fewer, the proven interval is wider than was aimed at."""
 RISE = 0.5
 """How much the logarithms of the moments in the window's bounds may rise because losses are rounded."""
 MOST_RANGES = 128
+"""Ranges of cells of one width in a step; most have tens, and a claim that needs more is out of reach."""
 TILTS = np.geomspace(1e-3, 1e5, 321)
+"""Where the saddle point is looked for, 6 % apart: a bound near its least is flat, so that closer ones gain
+nothing. Each takes the moments of all laws."""
 TILT_PARTS = (1.0, 0.8, 0.6, 0.45, 0.3, 0.2)
 """Tilts of the sum that are tried, over the saddle point. Lower ones take a few bits more, and leave room
 below the tilt at which moments of rare and large losses explode: a window can be several times shorter."""
@@ -53,6 +60,7 @@ MOST_TILT = 1e6
 ABOVE = tuple(0.5 * place for place in range(81))
 """How far above epsilon losses are told apart; 17 is enough for `NEGLIGIBLE` unless other losses are low."""
 EXACT_BITS = 128
+"""Bits in which the probabilities of laws are computed before they are rounded to doubles."""
 DIGITS = 45.0
 """Accuracy of the transforms relative to delta, in natural logarithms."""
 

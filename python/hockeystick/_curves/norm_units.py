@@ -18,7 +18,8 @@ MOST_MULTIPLES = 16_000
 SAME = 1e-9
 """Norms closer than this to multiples, relative to the largest, are meant to be such."""
 DIGITS = 52
-"""Bits of a double: a multiple has those of the unit, and those of how many times it is taken."""
+"""Bits of a double: a multiple has those of the unit, and those of how many times it is taken. With more,
+rounded multiples are no multiples any more, and certificates take five times as long."""
 TINY_SHIFT = 2.0**-9
 """The shift of a sampled step, in units of the noise, below which a witness on a line is checked too: most
 for shifts below a thousandth were too coarse."""

@@ -29,6 +29,8 @@ _RATIO = 1.02
 """Of neighbouring orders where a bound is taken on every order between: it is at most so much too large."""
 
 LARGEST_ORDER = 1e6
+"""Largest order of a divergence of a curve. Beyond it the rounding of logarithms, which an order multiplies,
+is no longer small next to the bound."""
 
 
 class GaussianMixture(NamedTuple):

@@ -15,6 +15,7 @@ from hockeystick.errors import UnsupportedError
 DIGITS = 30.0
 """Digits of each moment that are proven, in natural logarithms."""
 BITS = 160
+"""The 44 bits of `DIGITS`, and room for large moments and for sums of thousands of terms."""
 
 
 def renyi_witness(kinds: list[Kind], _: float, order: float) -> dict[str, Any]:

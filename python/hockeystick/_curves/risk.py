@@ -38,7 +38,9 @@ SMALLEST_RATE = 2.0**-60
 """Smallest positive sample rate that the search tries."""
 
 LARGEST_GROUP = 10_000
+"""Largest group that the search tries, that of the core."""
 LARGEST_STEPS = 10**9
+"""Largest number of steps that the search tries, at which that of the core ends as well."""
 
 _ROUNDING = 4e-16
 """Error of the few operations from a success rate to a delta, relative to the numbers that are subtracted."""

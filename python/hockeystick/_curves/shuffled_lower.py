@@ -20,18 +20,26 @@ ORDERS = ("first", "second")
 TILTS = np.exp2(np.arange(-24, 41) / 4)
 """Orders of the moments by which candidates are compared, 1/64 to 1,024."""
 ROUGH_CELLS, FINE_CELLS = 80, 400
+"""Cells of a block's law while lengths of blocks are compared, and for the length that is taken. They choose
+the cells of the proof and prove nothing: with fewer, the lower end is lower; with more, the search takes
+longer."""
 MANY_MEMBERS = 8
 """Members of a group from which on fewer lengths and cells are looked at: their laws take longer."""
 REACH = 60.0
 """Standard deviations beyond which no output is looked at."""
 BISECTIONS = 12
+"""Halvings of the range of outputs to its ends: to a part of 4,000, less than a cell."""
 GOLDEN = (math.sqrt(5.0) - 1.0) / 2.0
+"""The golden section, by which each step of a search for a peak keeps one of its two inner points."""
 REFINED = 40
+"""Steps of that search, each of which leaves 62 % of the range: it ends at 1e-8 of it, as a peak is flat.
+Twice as many find the same place and take twice the time."""
 EPSILON_LOST = 2e-5
 """Part of epsilon that the cells may cost."""
 CELLS_IN_A_DEVIATION = 4.0
 """Least cells in a standard deviation of the loss of an epoch."""
 MOST_POINTS = 1 << 16
+"""Points of the window of the sum, a quarter of what the checker takes; with more, spacings may be finer."""
 FEW_EDGES, HALVINGS, MOST_OF_EDGES = 4, 12, 0.4
 """Edges of which none is moved; how often a spacing is doubled; part of the checker's work on edges."""
 LITTLE = 1e-9

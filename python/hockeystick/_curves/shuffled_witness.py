@@ -23,10 +23,15 @@ FINE_VALUES, MOST_VALUES = 20_000, 40_000
 """Places of the law where noise differs between epochs, and most of them: the checker takes a second or two
 for each point of the curve."""
 LARGEST_KINDS = 64
+"""Different noise multipliers of a run: a limit of the checker."""
 LEAST_NOISE, MOST_NOISE = 1e-3, 1e9
 """Limits of the checker."""
 TILTS = np.geomspace(1e-9, 1e3, 241)
+"""Tilts of Chernoff's bounds on members in batches, 12 % apart: a bound near its least is flat. The squares
+that they belong to differ by many orders of magnitude between runs."""
 SPARE_BITS = 64
+"""Bits beyond those of a delta and 96 more, for what sums and transforms lose. With fewer, a proof of a small
+delta can fail; with more, all products take longer."""
 
 
 def described_shuffled(

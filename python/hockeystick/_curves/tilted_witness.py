@@ -26,15 +26,17 @@ LARGEST_TURN = 1.2
 MORE_ORDERS = (0, 2, 8, 14)
 """By how much the order may be larger than it has to be: the ray is shorter then."""
 STRIPS = tuple(j / 16 for j in range(1, 25))
+"""Widths of strips, as angles below a right angle: those among which the checker takes the best."""
 LARGEST_MOMENT = 400
 """Largest whole moment that is computed, for estimates too."""
 LARGEST_OUTER = 250.0
-"""Largest outer tilt: the checker takes 256."""
+"""Largest outer tilt: the checker takes 256, and moments are known up to `LARGEST_MOMENT`."""
 REACH = 48.0
 """Standard deviations of the outputs that are looked at."""
 MOST_WORK = 1.2e8
 """Products that a rule takes, with 256 bits: some 40 seconds."""
 MOST_BITS, MOST_TERMS = 4096, 10**5
+"""Bits of the balls, and points of the line: limits of the checker."""
 NEGLIGIBLE = 25.0
 """How much below the target, in natural logarithms, the integrand is where a larger tilt gains nothing."""
 

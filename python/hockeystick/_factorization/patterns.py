@@ -15,6 +15,8 @@ MOST_PATTERNS = 20_000
 """Most patterns that are enumerated; twice as many take twice the time (a second at 20 participations)."""
 
 _ROWS_AT_ONCE = 256
+"""Rows whose sums are computed together, so that memory is bounded: 8 MB for 4,096 steps. Fewer make more
+calls of NumPy, and more take more memory."""
 
 
 def most_participations(steps: int, separation: int, at_most: int | None) -> int:

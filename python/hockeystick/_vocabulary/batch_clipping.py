@@ -22,7 +22,8 @@ _UP = 1.0 + 8e-15
 """Makes up for the rounding of a probability from logarithms and exponentials."""
 
 _DENOMINATOR = 2**53
-"""Denominator of the fraction that a probability is rounded up to: the size of the largest data set."""
+"""Denominator of the fraction that a probability is rounded up to: the size of the largest data set, above
+which sizes are refused."""
 
 _ATTAINED = Pair(
     True, "batch clipping: any member moves a batch by two clipping norms", stands_for_others=True

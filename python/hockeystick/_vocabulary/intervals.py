@@ -24,6 +24,8 @@ TINY_DELTA = 1e-12
 """At and below this delta a width of `TINY_DELTA_TOLERANCE` is as good as intended."""
 
 TINY_DELTA_TOLERANCE = 1e-3
+"""Relative width that is good enough there: such deltas are compared by their orders of magnitude, and
+narrower intervals take longer. With a larger one, wide intervals would go without a warning."""
 
 _LEAST = {"epsilon": sys.float_info.min, "delta": sys.float_info.min}
 """Below this upper end, the smallest normal number, a float64 has fewer digits the smaller it is: a

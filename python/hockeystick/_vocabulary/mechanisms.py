@@ -174,7 +174,7 @@ class BatchClipping:
 
 
 _ROUNDED_DOWN = 1.0 - 1e-15
-"""Makes up for the rounding of a few operations."""
+"""Makes up for the rounding of a few operations. It is a factor of the noise, so that any other is wrong."""
 
 
 @spelled_class

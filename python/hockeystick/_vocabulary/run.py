@@ -465,3 +465,4 @@ _EXCLUSIVE = (
 """Facts of which one takes the place of the other."""
 
 _UNSTATED: dict[str, Any] = {"records_per_person": 1, "microbatches": 1}
+"""What fields of a run are that it does not state."""

@@ -11,8 +11,8 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 Class = TypeVar("Class", bound=type)
 
 NEAR = 0.7
-"""Least similarity of a misspelt name. At 0.6 "rates" is offered for "stages"; at 0.95 "nosie_multiplier"
-finds nothing."""
+"""Least similarity of a misspelt name, at most 1. At 0.6 "rates" is offered for "stages"; at 0.95
+"nosie_multiplier" finds nothing."""
 
 _OF_NOISE = ": the standard deviation of the noise divided by the clipping norm"
 

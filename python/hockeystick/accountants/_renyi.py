@@ -52,7 +52,8 @@ from hockeystick.renyi._drawing import Drawing, check_members, require_known, re
 BOUNDS = ("exact", "jensen", "black_box")
 
 ORDERS_OF_MIXED = np.minimum(1.0 + np.geomspace(1e-4, LARGEST_ORDER - 1.0, 600), LARGEST_ORDER)
-"""Orders for steps of different numbers of batches; the best real one gives about a ten thousandth less."""
+"""Orders for steps of different numbers of batches; the best real one gives about a ten thousandth less. The
+core refuses orders above `LARGEST_ORDER`."""
 
 
 class RenyiGroupAccountant(CertifiesRenyiBounds, Accountant):

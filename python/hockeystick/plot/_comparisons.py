@@ -49,6 +49,7 @@ from hockeystick.plot._style import (
 )
 
 GROUP_SIZES = (1, 2, 4, 8, 16, 32)
+"""Group sizes of a picture by default: powers of two, evenly spaced on its axis."""
 
 BLACK_BOX: dict[str, Any] = {"color": ORANGE, "marker": "^", "linestyle": (0, (4, 2)), "linewidth": 1.0}
 

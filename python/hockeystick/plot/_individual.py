@@ -17,6 +17,7 @@ PERCENTILES = (30.0, 50.0, 70.0)
 """The percentiles of INDIVIDUAL, Figure 1."""
 
 MAX_BINS = 100_000
+"""Most bins of a histogram: more than it has pixels, so that a mistaken number does not fill the memory."""
 
 ROOM = 0.85
 """Part of the axis in which the label of a line has room on its right, at a third of a page's width."""

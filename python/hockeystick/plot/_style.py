@@ -87,6 +87,7 @@ STYLE = {
 """Sizes in points that are readable at `ONE_COLUMN`."""
 
 DOTS_PER_INCH = 200.0
+"""Resolution of pictures of the papers' sizes: 660 pixels for a column. A file grows with its square."""
 
 PAGE_WIDTH = 7.2
 """Inches: at it a page of documentation, 750 pixels wide, shows text of `PAGE` in 13 pixels and more."""

@@ -17,6 +17,7 @@ from hockeystick.reporting._hazards import SOURCE, UNSEEN, delta_in_words, hazar
 from hockeystick.reporting._registry import entry_of
 
 FORMAT, VERSION = "hockeystick-report", 1
+"""By which programs know the file; the version changes when an entry changes its meaning."""
 
 
 def to_json(question: Question) -> str:

@@ -31,6 +31,7 @@ from hockeystick.reporting._markdown import to_markdown
 from hockeystick.tradeoff import TradeoffCurve
 
 GROUP_SIZES = (1, 2, 4, 8, 16, 32)
+"""Group sizes of a report by default; each takes another curve."""
 SUFFIXES = (".html", ".htm", ".md", ".json")
 
 

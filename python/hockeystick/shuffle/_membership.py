@@ -25,6 +25,7 @@ from hockeystick.shuffle._runs import of_run
 
 CLIPPINGS = ("individual", "batch", "mixed")
 LARGEST_EPOCHS = 10**9
+"""Largest number of epochs: that of steps which the core's searches go to."""
 _SUM_ROUNDING = 1e-12
 """Relative rounding error of a sum of up to ten thousand probabilities."""
 NAMES = {Shuffle: "shuffle", WithoutReplacement: "without_replacement"}

@@ -12,7 +12,7 @@ Noise = Gaussian | Laplace | RandomizedResponse
 
 
 ROUNDED_UP = 1.0 + 1e-14
-"""Makes up for the rounding of a few operations."""
+"""Makes up for the rounding of a few operations. It is a factor of answers, so that any other is wrong."""
 
 
 @dataclass(frozen=True)
