@@ -277,3 +277,25 @@ def test_many_epochs_and_small_deltas_have_narrow_intervals(batches, noise, epoc
     run = {"noise_multiplier": noise, "sampling": hs.RandomAllocation(batches), "steps": batches * epochs}
     lower, upper = hs.get_epsilon(delta=delta, bounds=True, **run)
     assert lower < upper <= lower * (1 + 1e-6)
+
+
+@pytest.mark.parametrize(
+    ("batches", "noise", "epochs", "delta", "width"),
+    [
+        (174_630, 0.944079, 9, 1.16922e-12, 1e-7),
+        (2_859, 1.249, 6, 1.9e-18, 1e-7),
+        (20_847, 1.05683, 792, 8.90714e-21, 1e-7),
+        (1_501, 1.75097, 37, 3.59104e-17, 1e-7),
+        (72_495, 1.57272, 113, 1.25971e-45, 1e-7),
+    ],
+)
+def test_single_large_ratios_have_narrow_intervals(batches, noise, epochs, delta, width):
+    """One batch with a large likelihood ratio matters as much as all of the others."""
+    lower, upper = hs.get_epsilon(
+        noise_multiplier=noise,
+        sampling=hs.RandomAllocation(batches),
+        steps=batches * epochs,
+        delta=delta,
+        bounds=True,
+    )
+    assert upper - lower <= width * upper

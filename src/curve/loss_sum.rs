@@ -3,6 +3,7 @@
 use crate::curve::accuracy::{Accuracy, attainable_at};
 use crate::curve::epsilon_search::StartingPoint;
 use crate::curve::evaluators::Evaluators;
+use crate::curve::large_ratio::LargeRatios;
 use crate::curve::singular_mass::ROUNDINGS;
 use crate::curve::truncated::Truncated;
 use crate::curve::{coin_count, one_step, single_step_bounds, starting_point};
@@ -54,6 +55,8 @@ pub(crate) struct LossSum {
     rounding: f64,
     /// The losses without their far outputs, one entry for each level of truncation that questions needed so far.
     truncations: Vec<Truncated>,
+    /// The run split by its large likelihood ratios.
+    by_large_ratio: LargeRatios,
     /// log of a bound on the sum of the total variations of all steps, once it was asked for.
     log_variation: Option<f64>,
     /// Bounds on moments of earlier questions.
@@ -79,6 +82,7 @@ impl LossSum {
             segments,
             rounding,
             truncations: Vec::new(),
+            by_large_ratio: LargeRatios::default(),
             log_variation: None,
             moments: Vec::new(),
             deviation: None,
@@ -100,6 +104,7 @@ impl LossSum {
     /// Forgets what could make the next answer depend on earlier questions.
     pub(crate) fn forget(&mut self) {
         self.truncations.iter_mut().for_each(Truncated::forget);
+        self.by_large_ratio.forget();
         self.moments.clear();
         self.tables.forget();
         self.limit = self.work() + self.allowance(BUDGET);
@@ -132,6 +137,7 @@ impl LossSum {
             + self.single_step_work
             + self.tables.work
             + self.truncations.iter().map(Truncated::work).sum::<u64>()
+            + self.by_large_ratio.work()
     }
 
     /// True if the budget of this answer is spent.
@@ -252,6 +258,16 @@ impl LossSum {
             self.truncations.len() - 1
         });
         &mut self.truncations[place]
+    }
+
+    /// Whether [`LossSum::by_large_ratio`] answered an earlier question that inversion of all of the law did not.
+    pub(super) fn prefers_large_ratio(&self) -> bool {
+        self.by_large_ratio.answered()
+    }
+
+    /// δ by the large likelihood ratios of single steps, if it is about e^`log_delta`.
+    pub(super) fn by_large_ratio(&mut self, epsilon: f64, accuracy: &Accuracy, log_delta: f64) -> Enclosure {
+        self.by_large_ratio.delta(&self.segments, epsilon, accuracy, log_delta)
     }
 
     /// Truncates losses so far out that those with a largest loss keep everything, or no longer.

@@ -16,6 +16,7 @@ pub(crate) mod composition;
 pub(crate) mod epsilon_search;
 mod evaluators;
 mod group_chain;
+mod large_ratio;
 mod loss_sum;
 pub(crate) mod mixed_directions;
 mod pair_curve;

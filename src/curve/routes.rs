@@ -8,6 +8,7 @@
 //! | inversion (`contour`) | where the characteristic function is seen to decay: most runs; cost independent of T |
 //! | inversion beside the runs whose steps have atoms (`inversion::cluster_runs`) | few steps of Laplace noise: part of the former, where it takes fewer points |
 //! | inversion of the runs with a large loss in some step (`split`) | few steps, small sample rates |
+//! | runs split by their large likelihood ratios (`large_ratio`) | several epochs of thousands of dealt batches, where inversion of all of the law fails |
 //! | the run without noise (`composed_loss`) | noise so little that outputs reveal who was in the batch |
 //! | grid (`grid`) | losses that are nearly lattices, hard cases of few steps |
 //! | Chernoff's bound | what is left: an upper bound only |
@@ -191,6 +192,9 @@ fn by_attempts(
         .or_else(|| sum.smoothed_log_delta(epsilon, found.log_upper));
     let accuracy = &Accuracy { estimate, ..*accuracy };
     let mut expected = estimate.unwrap_or(TYPICAL_LOG_DELTA).min(found.log_upper);
+    if sum.prefers_large_ratio() {
+        found = found.meet(by_large_ratio(sum, epsilon, accuracy, expected));
+    }
     for _ in 0..TRUNCATIONS {
         for (form, farther) in ATTEMPTS {
             // The transform of a lattice never decays, and its grid is exact.
@@ -220,6 +224,9 @@ fn by_attempts(
                 sum.forgive(sum.work() - before);
             }
             found = found.meet(here);
+            if form == Form::Inversion && farther == 0.0 && !accuracy.accepting(attainable).is_met(found) {
+                found = found.meet(by_large_ratio(sum, epsilon, accuracy, expected));
+            }
             if accuracy.accepting(attainable).is_met(found) {
                 return found;
             }
@@ -228,6 +235,16 @@ fn by_attempts(
             break;
         }
         expected = expected.min(found.log_upper) - LEVEL_STEP;
+    }
+    found
+}
+
+/// δ by the large likelihood ratios of single steps. What was in vain leaves the routes after it what they need.
+fn by_large_ratio(sum: &mut LossSum, epsilon: f64, accuracy: &Accuracy, expected: f64) -> Enclosure {
+    let before = sum.work();
+    let found = sum.by_large_ratio(epsilon, accuracy, expected);
+    if !accuracy.is_met(found) {
+        sum.forgive(sum.work() - before);
     }
     found
 }

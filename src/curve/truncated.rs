@@ -9,6 +9,7 @@
 //! below 1, and is treated as any other.
 
 mod bounds;
+mod form;
 
 use crate::curve::accuracy::Accuracy;
 use crate::curve::cell_contours::{CellContours, CellInversion};
@@ -27,6 +28,8 @@ use crate::inversion::tilt_lattice::Cell;
 use crate::inversion::{cluster_runs, saddle, split};
 use crate::special::log_space::LogSum;
 use std::sync::Arc;
+
+pub(crate) use form::Form;
 
 /// Failed inversions of one form after which it is not tried again for the same question.
 const MAX_FAILURES: usize = 3;
@@ -65,34 +68,6 @@ const REFINEMENTS: usize = 3;
 const LOG_GRID_MARGIN: f64 = 5.0;
 /// Widest interval that a grid's tilt is chosen for.
 const WIDEST_GRID: f64 = 0.1;
-/// Products of nodes in x and y that an inversion of one kind of step may cost: 10⁸ of them take about 30 ms.
-const MAX_PRODUCTS: f64 = 2e7;
-/// [`MAX_PRODUCTS`] where inversion of the runs with a large loss is an alternative, which takes about as long as two million products. Of the
-/// 96 slowest of 1,700 random runs the slowest takes less than half as long as with 2·10⁷, and all together a quarter less. With 10⁶ some
-/// take half as long or less, and one, whose alternative misses the width that is asked for, five times as long.
-const MAX_PRODUCTS_OF_ALTERNATIVE: f64 = 2e6;
-/// [`MAX_PRODUCTS_OF_ALTERNATIVE`] where the width that is asked for is so small that rounding may keep inversion of all runs from it: the run may then
-/// be split as well, so that a long contour would be in vain. Of 6,000 random runs some take up to eight times as long with 2·10⁶ products.
-/// With none at all, some whose split is expensive take eighty times as long.
-const MAX_PRODUCTS_OF_SMALL_ERRORS: f64 = 5e5;
-/// [`MAX_PRODUCTS`] of inversions that take many points.
-const MAX_LONG_PRODUCTS: f64 = 1.5e8;
-/// Number of different steps for which the products that an inversion may cost double.
-const SEGMENTS: f64 = 100.0;
-
-/// How the curve of a truncated loss is computed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Form {
-    /// Inversion of all of the law.
-    Inversion,
-    /// Inversion of the runs with a large loss in some step.
-    SplitInversion,
-    /// Inversion of all of the law, where it takes many points.
-    LongInversion,
-    /// Discretised losses.
-    Grid,
-}
-
 /// log of the factor by which errors of a contour are designed to be smaller where log δ, which falls by `slope` for each unit of ε, falls by less than 1 from 0
 /// to ε: the relative width of ε is that of δ over this fall. A whole number of steps, so that questions about one cell share contours; where such a contour is too long, one without it is not.
 fn margin_next_to_zero(slope: f64, epsilon: f64) -> f64 {
@@ -102,25 +77,6 @@ fn margin_next_to_zero(slope: f64, epsilon: f64) -> f64 {
     let fall = (slope * epsilon).abs();
     let steps = (-fall.ln() / CELL_LOG_STEP).ceil().clamp(0.0, MOST_STEPS_NEXT_TO_ZERO);
     CELL_LOG_STEP * steps
-}
-
-impl Form {
-    /// What an inversion of this many segments may cost.
-    fn limits(self, suitability: Suitability, segments: usize) -> Limits {
-        let one = match self {
-            Self::Inversion if suitability == Suitability::Alternative => Limits {
-                products: MAX_PRODUCTS_OF_ALTERNATIVE,
-                products_of_small_errors: MAX_PRODUCTS_OF_SMALL_ERRORS,
-            },
-            Self::Inversion => Limits::of_products(MAX_PRODUCTS),
-            _ => Limits::of_products(MAX_LONG_PRODUCTS),
-        };
-        let factor = 1.0 + segments as f64 / SEGMENTS;
-        Limits {
-            products: factor * one.products,
-            products_of_small_errors: factor * one.products_of_small_errors,
-        }
-    }
 }
 
 /// Losses truncated at one level, with what was computed from them.
@@ -157,6 +113,15 @@ impl Truncated {
         // Each addition rounds the sum, and now and then its scale.
         let rounding = 4.0 * f64::EPSILON * segments.len() as f64;
         let log_truncated_mass = rounded(truncated_mass.ln() + rounding, 1.0);
+        Self::of((level, log_truncated_mass), segments)
+    }
+
+    /// `segments` as they are.
+    pub(crate) fn whole(segments: Vec<Segment>) -> Self {
+        Self::of((f64::INFINITY, f64::NEG_INFINITY), segments)
+    }
+
+    fn of((level, log_truncated_mass): (f64, f64), segments: Vec<Segment>) -> Self {
         Self {
             level,
             segments,
@@ -334,6 +299,17 @@ impl Truncated {
             }
         };
         self.evaluators.whole(found.meet(here))
+    }
+
+    /// log δ of the law as it is by a contour at this tilt.
+    pub(crate) fn at_tilt(&mut self, c: f64, epsilon: f64, accuracy: &Accuracy) -> Enclosure {
+        let found = self.evaluators.truncated_delta(epsilon);
+        if accuracy.is_met(found) {
+            return found;
+        }
+        let form = Form::Inversion;
+        let limits = form.limits(Suitability::Unsuited, kinds(&self.segments));
+        found.meet(self.on_contours((form, limits), c, epsilon, accuracy, found))
     }
 
     /// By one route; `None` if it does not apply.

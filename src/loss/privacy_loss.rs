@@ -181,6 +181,11 @@ pub trait PrivacyLoss: Debug + Send + Sync {
     fn far_part(&self, _separation: Separation) -> Option<StepLoss> {
         None
     }
+
+    /// The loss split by the likelihood ratios of its batches that are large; `None` where it has no batches, or where the split is of no use.
+    fn by_large_ratio(&self, _split: &RatioSplit) -> Option<LossByRatio> {
+        None
+    }
 }
 
 /// Privacy loss ℓ = log dP/dQ of one step under P: a [`PrivacyLoss`] of any kind.
@@ -258,6 +263,40 @@ impl Default for Effort {
             limit: MAX_WORK,
         }
     }
+}
+
+/// How the outputs of an epoch are split.
+#[derive(Debug, Clone, Copy)]
+pub struct RatioSplit<'a> {
+    /// Number of steps of the run.
+    pub(crate) steps: f64,
+    /// log of the probability under P that some ratio is large, about.
+    pub(crate) log_mass: f64,
+    /// log of the probability under P of a ratio that is beyond all ranges, at most.
+    pub(crate) log_mass_beyond: f64,
+    /// Losses between the ranges, ascending: that of an epoch in which all other ratios are 1.
+    pub(crate) losses: &'a [f64],
+}
+
+/// A range of a large likelihood ratio.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct RatioRange {
+    /// The loss of an epoch at its lower end, where all other ratios are 1.
+    pub(crate) lowest: f64,
+    /// log of a bound on the probability under P of a ratio above that end.
+    pub(crate) log_mass: f64,
+}
+
+/// A loss that is split by large likelihood ratios.
+#[derive(Debug)]
+pub struct LossByRatio {
+    /// Where no ratio is large.
+    pub(crate) none: StepLoss,
+    /// Where exactly one is, which is within a range.
+    pub(crate) one: Vec<(StepLoss, RatioRange)>,
+    /// log of bounds on the probabilities under P that some ratio is large, and that one is beyond all ranges.
+    pub(crate) log_some: f64,
+    pub(crate) log_beyond: f64,
 }
 
 /// Moments of a loss tilted by e^{cℓ}.

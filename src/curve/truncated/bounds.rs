@@ -22,8 +22,13 @@ impl Truncated {
         self.evaluators.whole(bound)
     }
 
+    /// The saddle point of ε above 0.
+    pub(in crate::curve) fn saddle(&mut self, epsilon: f64) -> Option<f64> {
+        self.tilt_for(epsilon).filter(|c| *c > 0.0)
+    }
+
     /// Chernoff's bound on δ of the truncated law at a tilt; `None` where it has no moment there.
-    fn bound_at(&mut self, c: f64, epsilon: f64) -> Option<Enclosure> {
+    pub(in crate::curve) fn bound_at(&mut self, c: f64, epsilon: f64) -> Option<Enclosure> {
         let total = Total::at(&mut self.segments, c).filter(|_| c > 0.0)?;
         let log_moment = total.log_moment.upper();
         Some(MomentBound { c, log_moment }.chernoff(epsilon))

@@ -1,7 +1,8 @@
 //! How far out the normal variables of batches are kept: the ends b of truncated laws.
 
 use crate::loss::allocation::bins::{Bins, Part};
-use crate::loss::allocation::truncated_rule::EndedRule;
+use crate::loss::allocation::on_line::batch::Batch;
+use crate::loss::allocation::tilting::tilting_of;
 use crate::special::log_space::LogSum;
 use crate::special::normal::log_upper_tail;
 
@@ -36,7 +37,9 @@ pub(crate) fn log_left_out(bins: &Bins, end: f64) -> (f64, f64) {
         p.add(log);
         p.add((part.count / bins.total).ln() + log_upper_tail(end - part.variance.sqrt()));
     }
-    (p.ln() + 1e-12, q.ln() + 1e-12)
+    // Roundings of the sum, and of the logarithm of a tail.
+    let rounding = 1e-12 + 4e-15 * end * end;
+    (p.ln() + rounding, q.ln() + rounding)
 }
 
 /// The largest Y where the normal variable is at most b.
@@ -64,18 +67,17 @@ pub(crate) fn least_end(bins: &Bins, log_mass: f64) -> f64 {
 /// λ for which W, with g at most `end`, is above its mean under the law tilted by e^{λW} with a probability of about e^−`level`;
 /// `None` where the noise is too little for a rule.
 fn tilt_of(bins: &Bins, end: f64, level: f64) -> Option<f64> {
-    let rule = |part: &Part| Some((part.count, EndedRule::new(part.variance, end, bins.total)?));
-    let rules: Vec<(f64, EndedRule)> = bins.parts.iter().map(rule).collect::<Option<_>>()?;
-    let exponent = |lambda: f64| -> f64 {
-        let of = |(count, rule): &(f64, EndedRule)| {
-            let at = rule.about(lambda);
-            count * (lambda * at.first - at.log)
+    let exponent = |lambda: f64| -> Option<f64> {
+        let of = |part: &Part| {
+            let batch = Batch::between(part.variance, (f64::NEG_INFINITY, end));
+            let at = tilting_of(&batch, lambda, bins.total)?;
+            Some(part.count * (lambda * at.first - at.log))
         };
-        rules.iter().map(of).sum()
+        bins.parts.iter().map(of).sum()
     };
     let (mut low, mut high, mut lambda) = (0.0, f64::INFINITY, 1.0);
     for _ in 0..TILT_ROUNDS {
-        if exponent(lambda) > level {
+        if exponent(lambda).is_none_or(|exponent| exponent > level) {
             high = lambda;
         } else {
             low = lambda;

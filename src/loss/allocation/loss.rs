@@ -7,6 +7,7 @@ use crate::loss::allocation::bins::Bins;
 use crate::loss::allocation::central_moments::{BinomialSeries, CentralMoments, Power};
 use crate::loss::allocation::decay::Decay;
 use crate::loss::allocation::large_powers::LargePowers;
+use crate::loss::allocation::large_ratio;
 use crate::loss::allocation::little_noise;
 use crate::loss::allocation::mellin::{Mellin, locked};
 use crate::loss::allocation::on_lattice::{PlaceLimit, SumsOnLattice};
@@ -17,7 +18,9 @@ use crate::loss::allocation::truncated_law::TruncatedLaw;
 use crate::loss::allocation::truncated_tilted::{TiltedByLine, TiltedWhole};
 use crate::loss::allocation::vertical_line::VerticalLine;
 use crate::loss::allocation::whole_tilted::{TiltedByIntegral, TiltedBySeries};
-use crate::loss::privacy_loss::{Effort, PrivacyLoss, SharedTables, TiltedLoss, TiltedMoments};
+use crate::loss::privacy_loss::{
+    Effort, LossByRatio, PrivacyLoss, RatioSplit, SharedTables, TiltedLoss, TiltedMoments,
+};
 use crate::step::Direction;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -56,6 +59,8 @@ pub(crate) struct Allocation {
     large_powers: LargePowers,
     /// What is kept where outputs with a large likelihood ratio in some batch are left out, and what is known of its moments.
     kept: Option<(TruncatedLaw, Vec<(f64, TiltedMoments)>)>,
+    /// Whether what is kept has no large likelihood ratio.
+    has_no_large_ratio: bool,
     /// Cost of lines.
     work: Arc<AtomicU64>,
     /// True if work on `mellin` counts for this one: for the whole law, as the copies without some outcomes use the same.
@@ -83,6 +88,7 @@ impl Allocation {
             direction,
             large_powers: LargePowers::default(),
             kept: None,
+            has_no_large_ratio: false,
             work: Arc::default(),
             counts_moments: true,
         }
@@ -273,6 +279,18 @@ impl PrivacyLoss for Allocation {
         false
     }
 
+    /// Of what is kept where no ratio is large, where no series knows them. With large ones estimates would be of no use.
+    fn estimated_moments(&mut self, c: f64, log_tolerance: f64) -> TiltedMoments {
+        if let Some((law, _)) = &self.kept
+            && self.has_no_large_ratio
+            && self.series(c, 0.0).is_none()
+            && let Some(found) = law.estimated_moments(self.exponent(c))
+        {
+            return found;
+        }
+        self.moments(c, log_tolerance)
+    }
+
     fn tilted(&mut self, c: f64, _log_tolerance: f64) -> Box<dyn TiltedLoss + '_> {
         let this = &*self;
         let Some((law, _)) = &this.kept else {
@@ -348,6 +366,34 @@ impl PrivacyLoss for Allocation {
             ..self.copy()
         };
         (StepLoss::new(truncated), log_left_out)
+    }
+
+    fn by_large_ratio(&self, split: &RatioSplit) -> Option<LossByRatio> {
+        if self.kept.is_some() || self.direction == Direction::Add {
+            return None;
+        }
+        let Some((law, one, [log_some, log_beyond])) = large_ratio::split(&self.bins, split) else {
+            let (none, log_beyond) = self.truncated(split.log_mass_beyond);
+            let log_some = f64::NEG_INFINITY;
+            return Some(LossByRatio {
+                none,
+                one: Vec::new(),
+                log_some,
+                log_beyond,
+            });
+        };
+        let none = Self {
+            kept: Some((law, Vec::new())),
+            has_no_large_ratio: true,
+            ..self.copy()
+        };
+        let one = one.into_iter().map(|(loss, range)| (StepLoss::new(loss), range));
+        Some(LossByRatio {
+            none: StepLoss::new(none),
+            one: one.collect(),
+            log_some,
+            log_beyond,
+        })
     }
 
     fn density_terms(&self) -> usize {

@@ -32,6 +32,9 @@ const LARGEST_TURN: f64 = 1.5;
 pub(crate) fn log_decay(law: &TruncatedLaw, line: &VerticalLine, partial: Option<&Decay>, y: f64) -> f64 {
     let by_line = SPLITS.iter().map(|&split| by_line(line, y, split));
     let best = by_line.fold(0.0, f64::min);
+    if law.large.is_some() {
+        return best;
+    }
     if law.still > 0.0 {
         return partial.map_or(best, |decay| best.min(decay.log_bound(y)));
     }

@@ -1,15 +1,18 @@
-//! The law of W without outputs in which some batch has a large likelihood ratio, and its transform E[e^{sW}] at any complex s.
+//! The law of W without outputs in which some batch has a large likelihood ratio, and its transform E[e^{sW}] on lines Re s = λ.
 //!
-//! With the normal variable of every batch at most b, Y^k has the mean m_k = e^{k(k−1)v/2}·Φ(b − k√v), so that
-//! E[e^{ςY}] = Σ_k m_k·ς^k/k! for every complex ς: in closed form, with positive coefficients. As Y is at most Y_b = e^{√v·b − v/2},
-//! m_{k+1} ≤ Y_b·m_k, and what follows the k-th term, k ≥ 2|ς|Y_b, is below it.
+//! The transform of one batch on a line is a sum over the nodes of a quadrature rule ([`Batch`]). At real s it is needed more often and less
+//! accurately. With the normal variable of every batch at most b, Y^k has the mean m_k = e^{k(k−1)v/2}·Φ(b − k√v), so that
+//! E[e^{ςY}] = Σ_k m_k·ς^k/k! for every ς > 0: in closed form, with positive coefficients. As Y is at most Y_b = e^{√v·b − v/2},
+//! m_{k+1} ≤ Y_b·m_k, and what follows the k-th term, k ≥ 2ςY_b, is below it.
 
 use crate::approx::Approx;
 use crate::loss::allocation::bins::{Bins, Part};
 use crate::loss::allocation::ends::{far_end, largest, least_end, log_left_out};
-use crate::loss::allocation::truncated_rule::{EndedRule, Tilting};
+use crate::loss::allocation::large_batch::LargeBatch;
+use crate::loss::allocation::on_line::batch::{Batch, Tilted};
+use crate::loss::allocation::tilting::{Tilting, tilting_of};
 use crate::loss::allocation::windows::{Window, of_log_normal};
-use crate::special::log_space::{LogSum, complex_ln_1p};
+use crate::special::log_space::LogSum;
 use crate::special::normal::{log_mills, log_upper_tail};
 use realfft::num_complex::Complex64;
 use std::f64::consts::TAU;
@@ -20,12 +23,19 @@ const MOST_TERMS: usize = 1500;
 const NEGLIGIBLE: f64 = 1e-25;
 /// The unit of |ς|Y_b in the series, so that no coefficient is beyond the range of numbers.
 const UNIT: f64 = 500.0;
-/// b of the series over that of what is kept.
-const LEVELS: [f64; 5] = [1.0, 0.85, 0.72, 0.6, 0.5];
-/// Relative rounding of a real transform.
-const ROUNDING: f64 = 1e-12;
-/// Errors of all batches together for which no other series is tried.
-const ACCURATE: f64 = 1e-11;
+/// −log of the errors of the rule for one batch times the number of batches, and at most.
+const RULE: f64 = 34.0;
+const BEST_RULE: f64 = 46.0;
+
+/// The transform on a line.
+#[derive(Debug)]
+pub(crate) struct OnLine {
+    /// log E[e^{λW}].
+    pub(crate) at_lambda: Approx,
+    /// log of the transform over that, up to multiples of 2πi, and a bound on its real part, by points.
+    pub(crate) points: Vec<(Approx<Complex64>, f64)>,
+}
+
 /// W where the normal variables of all batches are at most b.
 #[derive(Debug, Clone)]
 pub(crate) struct TruncatedLaw {
@@ -37,6 +47,8 @@ pub(crate) struct TruncatedLaw {
     /// log of bounds on the probabilities under P and Q of what is left out.
     pub(crate) log_left_out: f64,
     log_left_out_of_q: f64,
+    /// The one batch with a large likelihood ratio, where there is one: it is not among the parts.
+    pub(super) large: Option<LargeBatch>,
 }
 
 /// Batches that are alike.
@@ -46,12 +58,12 @@ pub(super) struct TruncatedPart {
     pub(crate) variance: f64,
     /// b.
     pub(crate) end: f64,
-    /// Y_b/t.
+    /// t, and Y_b/t.
+    total: f64,
     pub(crate) largest: f64,
-    /// The series of what is kept, and those of less: the terms of the first one cancel where |ς|Y_b is large.
-    levels: Vec<Series>,
-    /// Where all of them cancel.
-    rule: EndedRule,
+    /// Where a rule sums it, and where a series does.
+    batch: Batch,
+    series: Series,
     /// Ranges of Y, by which its transform decays.
     pub(super) windows: Vec<Window>,
 }
@@ -64,16 +76,8 @@ struct Series {
     scale: f64,
     /// log Φ(b).
     log_mass: f64,
-    /// m_k·(Y_b/UNIT)^{−k}/(k!·m_0) for k = 1, 2, …, and bounds on the errors.
-    terms: Vec<Approx>,
-}
-
-/// A series that serves a line, how many of its terms, and a bound on what it lacks there.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Usable {
-    level: usize,
-    terms: usize,
-    lacking: f64,
+    /// m_k·(Y_b/UNIT)^{−k}/(k!·m_0) for k = 1, 2, …
+    terms: Vec<f64>,
 }
 
 impl TruncatedLaw {
@@ -91,7 +95,7 @@ impl TruncatedLaw {
     }
 
     /// The law with g ≤ `end`; `None` where its rule has too many nodes.
-    fn up_to(bins: &Bins, end: f64) -> Option<Self> {
+    pub(super) fn up_to(bins: &Bins, end: f64) -> Option<Self> {
         let (log_left_out, log_left_out_of_q) = log_left_out(bins, end);
         let parts = bins.parts.iter().map(|part| TruncatedPart::new(part, end, bins.total));
         Some(Self {
@@ -100,27 +104,71 @@ impl TruncatedLaw {
             parts: parts.collect::<Option<_>>()?,
             log_left_out,
             log_left_out_of_q,
+            large: None,
         })
     }
 
-    /// The series that serve Re s = λ, |s| ≤ `size`, by parts; `None` if there is none.
-    pub(crate) fn usable(&self, lambda: f64, size: f64) -> Option<Vec<Vec<Usable>>> {
-        self.parts.iter().map(|part| part.usable(lambda, size)).collect()
+    /// The law where the normal variable of one batch of this part is between `start` and `end`, and those of all others are at most as large as here.
+    pub(super) fn with_one_between(&self, part: usize, range: (f64, f64)) -> Option<Self> {
+        let mut law = self.clone();
+        let part = law.parts.get_mut(part)?;
+        law.large = Some(LargeBatch::new(part.variance, range, (part.count, self.total)));
+        part.count -= 1.0;
+        Some(law)
     }
 
-    /// log E[e^{sW}], its imaginary part up to multiples of 2π, with a bound on its error.
-    pub(crate) fn log_transform(&self, s: Complex64, usable: &[Vec<Usable>]) -> Approx<Complex64> {
-        let mut sum = Approx::new(s * self.still, 2.0 * f64::EPSILON * self.still * s.norm());
-        for (part, usable) in self.parts.iter().zip(usable) {
-            let one = part.log_transform(s, usable);
-            sum.value += one.value * part.count;
-            sum.error += part.count * one.error;
+    /// E[e^{sW}] at s = λ + ikh for k = 0, …, `last`; `None` where it takes too many nodes.
+    pub(crate) fn on_line(&self, lambda: f64, spacing: f64, last: usize) -> Option<OnLine> {
+        let reach = spacing * last as f64;
+        let mut found = OnLine {
+            at_lambda: Approx::new(self.still * lambda, f64::EPSILON * self.still * lambda),
+            points: vec![(Approx::default(), 0.0); last + 1],
+        };
+        for (k, (log, _)) in found.points.iter_mut().enumerate() {
+            let turn = self.still * spacing * k as f64;
+            *log = Approx::new(Complex64::new(0.0, turn), 2.0 * f64::EPSILON * turn);
         }
-        sum
+        for (count, tilted) in self.tilted_batches(lambda, reach)? {
+            found.at_lambda += tilted.log_transform.times(count);
+            let values = tilted.values(spacing / self.total, last);
+            for ((log, log_most), value) in found.points.iter_mut().zip(values) {
+                log.value += value.log.value * count;
+                log.error += count * value.log.error + 2.0 * f64::EPSILON * log.value.norm();
+                *log_most += count * value.log_most;
+            }
+        }
+        if let Some(large) = &self.large {
+            found.at_lambda += large.log_count();
+        }
+        Some(found)
+    }
+
+    /// The batches tilted by e^{λY/t} for |Im s| up to `reach`, with the number of batches that are alike.
+    fn tilted_batches(&self, lambda: f64, reach: f64) -> Option<Vec<(f64, Tilted)>> {
+        let one = |count: f64, batch: &Batch| {
+            let tolerance = -(RULE + count.max(1.0).ln()).min(BEST_RULE);
+            let tilted = batch.tilted(lambda / self.total, reach / self.total, tolerance)?;
+            Some((count, tilted))
+        };
+        let of_parts = self.parts.iter().map(|part| one(part.count, &part.batch));
+        let of_large = self.large.iter().map(|large| one(1.0, &large.batch));
+        of_parts.chain(of_large).collect()
     }
 
     /// log E[e^{λW}] for λ > 0 with its derivatives, for choices; `None` where it takes too many terms.
     pub(crate) fn tilting(&self, lambda: f64) -> Option<Tilting> {
+        let mut all = self.of_parts(lambda)?;
+        if let Some(large) = &self.large {
+            let one = large.tilting(lambda)?;
+            all.log += one.log;
+            all.first += one.first;
+            all.second += one.second;
+        }
+        Some(all)
+    }
+
+    /// The same without the batch that has a large likelihood ratio.
+    pub(super) fn of_parts(&self, lambda: f64) -> Option<Tilting> {
         let mut all = Tilting {
             log: self.still * lambda,
             first: self.still,
@@ -154,59 +202,24 @@ impl TruncatedLaw {
 
 impl TruncatedPart {
     fn new(part: &Part, end: f64, total: f64) -> Option<Self> {
-        let rule = EndedRule::new(part.variance, end, total)?;
-        let levels: Vec<Series> = LEVELS
-            .iter()
-            .map(|level| Series::new(part.variance, level * end, total))
-            .collect();
+        let series = Series::new(part.variance, end, total);
         Some(Self {
             count: part.count,
             variance: part.variance,
             end,
-            largest: levels.first().map_or(0.0, |series| series.largest),
-            levels,
-            rule,
+            largest: series.largest,
+            batch: Batch::between(part.variance, (f64::NEG_INFINITY, end)),
+            series,
             windows: of_log_normal(part.variance, largest(part.variance, end)).collect(),
+            total,
         })
-    }
-
-    /// Where less is kept, the transform lacks no more than it does at Re s.
-    fn usable(&self, lambda: f64, size: f64) -> Option<Vec<Usable>> {
-        let whole = self.tilting(lambda)?.log;
-        let of = |(level, series): (usize, &Series)| {
-            let terms = series.terms(size)?;
-            let found = series.tilting(lambda)?.log;
-            let lacking = if level == 0 {
-                0.0
-            } else {
-                (whole - series.log_mass).exp() * ((-(found - whole).exp_m1()).max(0.0) + ROUNDING)
-            };
-            Some(Usable { level, terms, lacking })
-        };
-        Some(self.levels.iter().enumerate().filter_map(of).collect())
-    }
-
-    /// By the first series that is accurate, or the most accurate one.
-    fn log_transform(&self, s: Complex64, usable: &[Usable]) -> Approx<Complex64> {
-        let mut best = Approx::new(Complex64::default(), f64::INFINITY);
-        for one in usable {
-            let found = self.levels[one.level].log_transform(s, one);
-            if found.error < best.error {
-                best = found;
-            }
-            if best.error * self.count < ACCURATE {
-                return best;
-            }
-        }
-        let log_real = |x: f64| self.tilting(x).map_or(f64::INFINITY, |at| at.log);
-        let found = self.rule.log_transform(s, log_real);
-        if found.error < best.error { found } else { best }
     }
 
     /// log E[e^{λY/t}] for one batch, with its derivatives.
     pub(crate) fn tilting(&self, lambda: f64) -> Option<Tilting> {
-        let series = self.levels.first().and_then(|series| series.tilting(lambda));
-        series.or_else(|| self.rule.tilting(lambda))
+        self.series
+            .tilting(lambda)
+            .or_else(|| tilting_of(&self.batch, lambda, self.total))
     }
 
     /// A bound on the total variation of the density of Y/t under the law tilted by e^{λY/t}, without the outputs left out.
@@ -231,24 +244,16 @@ impl Series {
             let order = k as f64;
             log_factorial += order.ln();
             let beyond = order * root - end;
-            // log of m_k·Y_b^{−k} and bounds on its error, without the squares that cancel.
-            let (log, error) = if k == 1 {
-                (log_upper_tail(root - end) - largest.ln(), 12.0)
+            // log of m_k·Y_b^{−k}, without the squares that cancel.
+            let log = if k == 1 {
+                log_upper_tail(root - end) - largest.ln()
             } else if beyond > 0.0 {
-                let log = log_mills(beyond) - 0.5 * end * end - 0.5 * TAU.ln();
-                (log, 5.0 * (8.0 + beyond.min(25.0).powi(2)) + end * end)
+                log_mills(beyond) - 0.5 * end * end - 0.5 * TAU.ln()
             } else {
-                let log = 0.5 * order * root * (order * root - 2.0 * end) + log_upper_tail(beyond);
-                (log, 5.0 * (4.0 + beyond * beyond) + 2.0 * end * end)
+                0.5 * order * root * (order * root - 2.0 * end) + log_upper_tail(beyond)
             };
             let value = (log - log_mass - log_factorial + order * UNIT.ln()).exp();
-            let roundings = 16.0 + order * (16.0 + 2.0 * (root * end + variance)) + 2.0 * log_factorial;
-            let roundings = if k == 1 {
-                12.0 + 2.0 * root * end
-            } else {
-                error + roundings
-            };
-            terms.push(Approx::new(value, value * roundings * f64::EPSILON));
+            terms.push(value);
             if value < f64::MIN_POSITIVE {
                 break;
             }
@@ -265,26 +270,8 @@ impl Series {
         let x = size * self.largest;
         let log = (x / UNIT).ln();
         let first = (2.0 * x).ceil() as usize + 2;
-        let small = |&k: &usize| self.terms[k - 1].value.ln() + k as f64 * log < NEGLIGIBLE.ln();
+        let small = |&k: &usize| self.terms[k - 1].ln() + k as f64 * log < NEGLIGIBLE.ln();
         (first..=self.terms.len()).find(small)
-    }
-
-    fn log_transform(&self, s: Complex64, usable: &Usable) -> Approx<Complex64> {
-        let x = s * self.scale;
-        let size = x.norm();
-        let (mut sum, mut error) = (Complex64::default(), 0.0);
-        for term in self.terms[..usable.terms].iter().rev() {
-            sum = sum * x + term.value;
-            error = error * size + term.error;
-        }
-        let value = sum * x;
-        let error = (error * size + NEGLIGIBLE + usable.lacking) / (1.0 + value).norm();
-        let log = complex_ln_1p(value);
-        let known = if error < 0.1 { 1.1 * error } else { f64::INFINITY };
-        Approx::new(
-            log + self.log_mass,
-            known + 4.0 * f64::EPSILON * (log.norm() + self.log_mass.abs()),
-        )
     }
 
     fn tilting(&self, lambda: f64) -> Option<Tilting> {
@@ -294,7 +281,7 @@ impl Series {
         for term in self.terms[..terms].iter().rev() {
             second = second * x + first;
             first = first * x + value;
-            value = value * x + term.value;
+            value = value * x + term;
         }
         // The series is 1 + x·value.
         let whole = 1.0 + x * value;
@@ -310,33 +297,6 @@ impl Series {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    /// E[e^{sY}; g ≤ b] of one batch against a sum over the normal law, by every series that serves.
-    #[test]
-    fn transforms_are_those_of_one_integral() {
-        for (v, s) in [(0.04f64, Complex64::new(10.0, 0.0)), (0.04, Complex64::new(5.0, 12.0))] {
-            let law = TruncatedLaw::new(&Bins::new(&[(1, v)]).unwrap(), -28.0, f64::INFINITY).unwrap();
-            let end = law.parts[0].end;
-            let step = 1e-4;
-            let (mut sum, mut g) = (Complex64::default(), end - 0.5 * step);
-            while g > -12.0 {
-                let y = (v.sqrt() * g - 0.5 * v).exp();
-                sum += (s * y - 0.5 * g * g).exp() * step;
-                g -= step;
-            }
-            let exact = sum / TAU.sqrt();
-            for one in &law.parts[0].usable(s.re, s.norm()).unwrap() {
-                let found = law.log_transform(s, &[vec![*one]]);
-                let off = (found.value.exp() - exact).norm() / exact.norm();
-                assert!(
-                    off <= found.error.exp_m1() + 1e-8,
-                    "{v} {s} {one:?}: {found:?} {exact} {off}"
-                );
-            }
-            let found = law.log_transform(s, &law.usable(s.re, s.norm()).unwrap());
-            assert!(found.error < 1e-2, "{v} {s}: {found:?}");
-        }
-    }
 
     /// What is left out of P, of Q and of moments, for one batch, where half of each bound would be too small.
     #[test]
@@ -356,20 +316,5 @@ mod tests {
                 assert!(exact <= bound && bound < exact + 0.5, "{v} {w}: {exact} {bound}");
             }
         }
-    }
-
-    /// What a shorter series lacks is nearly attained at real s.
-    #[test]
-    fn what_shorter_series_lack_is_bounded_and_attained() {
-        let law = TruncatedLaw::new(&Bins::new(&[(1, 0.25)]).unwrap(), -20.0, f64::INFINITY).unwrap();
-        let usable = law.parts[0].usable(0.01, 0.01).unwrap();
-        let levels = &law.parts[0].levels;
-        let at = |one: &Usable| levels[one.level].log_transform(Complex64::from(0.01), one);
-        let (whole, found) = (at(&usable[0]).value.re, at(&usable[1]));
-        let missing = whole - found.value.re;
-        assert!(
-            missing <= found.error && found.error < 2.0 * missing,
-            "{missing} {found:?}"
-        );
     }
 }

@@ -8,7 +8,7 @@ use crate::approx::Approx;
 use crate::loss::allocation::decay::Decay;
 use crate::loss::allocation::truncated_decay::log_decay;
 use crate::loss::allocation::truncated_law::TruncatedLaw;
-use crate::loss::allocation::vertical_line::VerticalLine;
+use crate::loss::allocation::vertical_line::{VerticalLine, estimate};
 use crate::loss::privacy_loss::{TiltedLoss, TiltedMoments};
 use crate::special::log_space::log_add;
 use realfft::num_complex::Complex64;
@@ -25,6 +25,17 @@ impl TruncatedLaw {
             return None;
         }
         VerticalLine::new(self, w, 0.0)
+    }
+
+    /// Estimates of the moments at w, without a bound on their error.
+    pub(crate) fn estimated_moments(&self, w: f64) -> Option<TiltedMoments> {
+        let Some(large) = &self.large else {
+            return (w >= LEAST_EXPONENT).then(|| estimate(self, w)).flatten();
+        };
+        let rest = self.of_parts(0.0)?;
+        let mut found = large.estimated_moments(w, (rest.first, rest.second));
+        found.log_moment.value += rest.log;
+        Some(found)
     }
 
     /// log of a bound on the part of M(w) that is left out.

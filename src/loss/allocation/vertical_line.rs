@@ -7,10 +7,12 @@
 
 use crate::approx::Approx;
 use crate::loss::allocation::modulus::Modulus;
+use crate::loss::allocation::tilting::Tilting;
 use crate::loss::allocation::truncated_law::TruncatedLaw;
-use crate::loss::allocation::truncated_rule::Tilting;
+use crate::loss::privacy_loss::TiltedMoments;
 use crate::special::complex_gamma::{digamma_and_trigamma, ln_gamma};
 use crate::special::log_space::log_add;
+use crate::special::{exponential, trigonometric, vector};
 use crate::stopping::checkpoint;
 use realfft::num_complex::Complex64;
 use std::f64::consts::{LN_2, TAU};
@@ -29,6 +31,8 @@ const LARGER: [f64; 8] = [1.05, 1.1, 1.2, 1.35, 1.6, 2.0, 3.0, 5.0];
 const UNKNOWN: f64 = 2.0;
 /// Terms whose logarithms are below this are not computed, but counted as errors.
 const LEAST_TERM: f64 = -46.0;
+/// A bound on such a term: e^−46 is 1.0530617e-20.
+const LEAST_SIZE: f64 = 1.054e-20;
 
 /// A point s of the line.
 #[derive(Debug, Clone, Copy)]
@@ -38,6 +42,8 @@ struct Point {
     angle: f64,
     /// log of the weight times E[e^{sW}]·s^{−w−1} over its value at λ: far from the saddle point of w it is beyond the range of numbers.
     log: Complex64,
+    /// The modulus of that logarithm.
+    norm: f64,
     /// Relative.
     error: f64,
 }
@@ -47,8 +53,9 @@ struct Point {
 pub(crate) struct VerticalLine {
     pub(crate) w: f64,
     pub(crate) lambda: f64,
-    /// log E[e^{λW}].
+    /// log E[e^{λW}], and a bound on its error.
     pub(crate) log_transform: f64,
+    base_error: f64,
     pub(crate) modulus: Modulus,
     spacing: f64,
     points: Vec<Point>,
@@ -76,6 +83,7 @@ impl VerticalLine {
             w,
             lambda,
             log_transform: tilting.log,
+            base_error: 0.0,
             modulus,
             spacing,
             points: Vec::new(),
@@ -85,7 +93,11 @@ impl VerticalLine {
             variance: 0.0,
             aliasing: 0.0,
         };
-        line.fill(law, reach)?;
+        let last = line.last(reach).or_else(|| {
+            line.modulus.turn(law, lambda);
+            line.last(reach)
+        })?;
+        line.fill(law, last)?;
         line.finish(law)?;
         Some(line)
     }
@@ -95,8 +107,8 @@ impl VerticalLine {
         self.points.len()
     }
 
-    /// Computes points until what lies beyond is negligible at y = 0 and y = `reach`.
-    fn fill(&mut self, law: &TruncatedLaw, reach: f64) -> Option<()> {
+    /// The last point: what lies beyond is negligible at y = 0 and y = `reach`. `None` where there would be too many.
+    fn last(&self, reach: f64) -> Option<usize> {
         let ends = [(0.0, 0.0), (reach, self.log_gamma(reach).0.re)];
         let mut last = 0;
         while ends.iter().any(|&(y, gamma)| self.log_beyond(last, y) + gamma > -LEVEL) {
@@ -105,30 +117,31 @@ impl VerticalLine {
                 return None;
             }
         }
-        let terms = law.usable(self.lambda, self.lambda.hypot(last as f64 * self.spacing))?;
-        let base = law.log_transform(Complex64::from(self.lambda), &law.usable(self.lambda, self.lambda)?);
-        self.log_transform = base.value.re;
+        Some(last)
+    }
+
+    /// Computes the points up to the last one.
+    fn fill(&mut self, law: &TruncatedLaw, last: usize) -> Option<()> {
+        let on_line = law.on_line(self.lambda, self.spacing, last)?;
+        self.log_transform = on_line.at_lambda.value;
+        self.base_error = on_line.at_lambda.error;
         let power = self.w + 1.0;
-        for k in 0..=last {
+        for (k, (found, log_most)) in on_line.points.into_iter().enumerate() {
             checkpoint();
             let tau = k as f64 * self.spacing;
-            let found = law.log_transform(Complex64::new(self.lambda, tau), &terms);
             let x = tau / self.lambda;
             let (log_size, angle) = (0.5 * (x * x).ln_1p(), x.atan());
-            let rounding = found.value.norm() + base.value.norm() + power * (log_size + angle);
-            let error = (found.error + base.error + 4.0 * f64::EPSILON * (rounding + 2.0)).exp_m1();
-            // Far out the transform is next to nothing, and its bound is closer than a sum whose terms cancel.
-            let (change, error) = if error < UNKNOWN {
-                (found.value - base.value, error)
-            } else {
-                (Complex64::from(self.modulus.log(tau)), UNKNOWN)
-            };
+            let rounding = found.value.norm() + power * (log_size + angle);
+            let error = (found.error + 4.0 * f64::EPSILON * (rounding + 2.0)).exp_m1();
+            let change = closest(Approx::new(found.value, error), self.modulus.log(tau).min(log_most));
             let weight = if k == 0 { -LN_2 } else { 0.0 };
+            let log = change.value - Complex64::new(log_size, angle) * power + weight;
             self.points.push(Point {
                 log_size,
                 angle,
-                log: change - Complex64::new(log_size, angle) * power + weight,
-                error,
+                log,
+                norm: log.norm(),
+                error: change.error,
             });
         }
         Some(())
@@ -169,12 +182,11 @@ impl VerticalLine {
         let log = gamma.re + (self.spacing / TAU).ln() - powers + self.log_transform + sum.ln();
         let aliasing = log_aliasing(law, (self.w, self.lambda), TAU / self.spacing, log)?.exp();
         let relative = (errors + beyond + (last as f64 + 8.0) * f64::EPSILON * sizes) / sum + aliasing;
-        let base = law.log_transform(Complex64::from(self.lambda), &law.usable(self.lambda, self.lambda)?);
         let rounding = gamma.re.abs() + powers.abs() + self.log_transform.abs() + sum.ln().abs() + 4.0;
         self.aliasing = aliasing;
         self.log = Approx::new(
             log,
-            1.1 * relative + gamma_error + base.error + 4.0 * f64::EPSILON * rounding,
+            1.1 * relative + gamma_error + self.base_error + 4.0 * f64::EPSILON * rounding,
         );
         let (digamma, trigamma) = digamma_and_trigamma(1.0 + self.w);
         self.mean = digamma - self.lambda.ln() - first / sum;
@@ -192,23 +204,29 @@ impl VerticalLine {
     /// M(w + iy)/M(w) − 1 for y ≥ 0, with a bound on its error.
     pub(crate) fn change(&self, y: f64) -> Approx<Complex64> {
         let (gamma, gamma_error) = self.log_gamma(y);
-        let (mut sum, mut errors, mut sizes) = (Complex64::default(), 0.0, 0.0);
+        let of_gamma = gamma.norm();
+        let mut errors = 0.0;
+        let (mut sizes, mut turns, mut relative) = (Vec::new(), Vec::new(), Vec::new());
         for point in &self.points {
             for sign in [1.0, -1.0] {
                 let angle = sign * point.angle;
                 let log_size = point.log.re + y * angle + gamma.re;
                 if log_size < LEAST_TERM {
-                    errors += log_size.exp();
+                    errors += LEAST_SIZE;
                     continue;
                 }
-                let turn = sign * point.log.im + gamma.im - y * point.log_size;
-                let size = log_size.exp();
-                sum += Complex64::from_polar(size, turn);
-                sizes += size;
-                let rounding = y * (angle.abs() + point.log_size) + gamma.norm() + point.log.norm() + 4.0;
-                errors += size * (point.error + 4.0 * f64::EPSILON * rounding);
+                sizes.push(log_size);
+                turns.push(sign * point.log.im + gamma.im - y * point.log_size);
+                let rounding = y * (angle.abs() + point.log_size) + of_gamma + point.norm + 4.0;
+                relative.push(point.error + 4.0 * f64::EPSILON * rounding);
             }
         }
+        let mut sines = vec![0.0; turns.len()];
+        exponential::exp(&mut sizes);
+        trigonometric::sin_cos(&mut turns, &mut sines);
+        let sum = Complex64::new(vector::dot(&sizes, &turns), vector::dot(&sizes, &sines));
+        errors += vector::dot(&sizes, &relative);
+        let sizes = vector::sum(&sizes);
         let last = self.points.len() - 1;
         let shift = y * self.lambda.ln();
         let value = sum * Complex64::from_polar(1.0 / self.sum, -shift);
@@ -223,6 +241,16 @@ impl VerticalLine {
         } else {
             Approx::new(Complex64::default(), 2.0)
         }
+    }
+}
+
+/// The logarithm of a transform with a bound on its relative error. Far out it is next to nothing, and a bound on its modulus is closer than a sum whose terms
+/// cancel.
+fn closest(log: Approx<Complex64>, log_most: f64) -> Approx<Complex64> {
+    if log.error < UNKNOWN {
+        log
+    } else {
+        Approx::new(Complex64::from(log_most), UNKNOWN)
     }
 }
 
@@ -254,6 +282,23 @@ fn saddle(law: &TruncatedLaw, w: f64) -> Option<(f64, Tilting)> {
         };
     }
     None
+}
+
+/// Estimates of the moments at w: Laplace's approximation of the integral over the line, over that for W = 1, which it is for λ = w.
+///
+/// With k = λ²·(log E[e^{λW}])'' it is w·log(w/λ) − w + log E[e^{λW}] − ½·log(1 + k/w), of which λ is a stationary point but for the last term.
+pub(crate) fn estimate(law: &TruncatedLaw, w: f64) -> Option<TiltedMoments> {
+    let (near, at) = saddle(law, w)?;
+    let step = (near * at.first - w) / (near * at.first + near * near * at.second);
+    let lambda = near * (-step).exp();
+    let at = law.tilting(lambda)?;
+    let curvature = lambda * lambda * at.second;
+    let ratio = (w / lambda).ln();
+    Some(TiltedMoments {
+        log_moment: Approx::new(w * ratio - w + at.log - 0.5 * (curvature / w).ln_1p(), f64::INFINITY),
+        mean: ratio,
+        variance: curvature / (w * (w + curvature)),
+    })
 }
 
 /// log of bounds on the first terms with m = ±1 but for e^{−|λ − λ'|·D}, and |λ − λ'|.

@@ -4,12 +4,14 @@
 //! rule: with x between x₀ and x₁ and |Im g| ≤ β there, |φ| ≤ e^{β²/2}·φ(x), |e^{sY}| ≤ e^{λ·Y(x₁) + τ·Y(x₁)·sin(√v·β)} where λ > 0, and λ·Y(x₀)·cos(√v·β) in
 //! place of λ·Y(x₁) where λ < 0. Panels are so short that this suffices for the largest τ of the line, and serve all of it.
 //!
-//! With the tilted weights W_j of the nodes, which add up to 1, f(τ) = E[e^{(λ + iτ)Y}]/E[e^{λY}] is Σ W_j·e^{iτY_j} ([`frequencies`]).
+//! With the tilted weights W_j of the nodes, which add up to 1, f(τ) = E[e^{(λ + iτ)Y}]/E[e^{λY}] is Σ W_j·e^{iτY_j} = e^{iτc}·(1 + Σ W_j·(e^{iτ(Y_j − c)} − 1))
+//! ([`frequencies`]), with c = 1, from which Y is not far where there is much noise, or in the middle of a range.
 //!
 //! [`frequencies`]: crate::loss::allocation::on_line::frequencies
 
 use crate::approx::Approx;
 use crate::loss::allocation::on_line::frequencies::{Node, changes};
+use crate::loss::allocation::on_line::sums::{ADDITIONS, Point, Rounding, SMALL_TILT, Sums};
 use crate::loss::allocation::turned;
 use crate::loss::allocation::windows::Window;
 use crate::special::compensated_sum::CompensatedSum;
@@ -27,12 +29,10 @@ const GROWTH: f64 = 1.6;
 const SHRINKAGE: f64 = 0.7;
 const WIDEST: f64 = 4.0;
 const NARROWEST: f64 = 1e-6;
+/// Panels for estimates.
+const ROUGH_PANELS: i32 = 3;
 /// Nodes at most.
 const MOST_NODES: usize = 8192;
-/// |λ| up to which e^{λY} − 1 is summed and not e^{λY}.
-const SMALL_TILT: f64 = 0.1;
-/// Relative rounding of the weights of the rule.
-const ROUNDING_OF_WEIGHTS: f64 = 64.0 * f64::EPSILON;
 /// Chords of the logarithm of a transform between 0 and λ, and log of the error of its values.
 const CHORDS: usize = 8;
 const OF_CHORDS: f64 = -24.0;
@@ -40,33 +40,33 @@ const OF_CHORDS: f64 = -24.0;
 const LARGEST_ERROR: f64 = 1e-10;
 /// The normal variable that is beyond all others.
 const FARTHEST: f64 = 12.0;
-/// Relative rounding of a compensated sum.
-const ADDITIONS: f64 = 2.0 * f64::EPSILON;
 /// Relative rounding of a variance, far more than there is.
 const ROUNDING_OF_SPREAD: f64 = 1e-9;
 /// Intervals that are looked at to see how small a transform may be, below b and below this normal variable.
 const PLACES: i32 = 48;
 const MIDDLE: f64 = 8.0;
 
-/// The law of Y under Q where its normal variable is at most b.
+/// The law of Y under Q where its normal variable is at most b, and above a start if there is one.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Batch {
-    pub(super) variance: f64,
+pub(in crate::loss::allocation) struct Batch {
+    pub(in crate::loss::allocation) variance: f64,
     deviation: f64,
+    /// The normal variable is above this, which may be −∞.
+    start: f64,
     /// b.
     end: f64,
 }
 
 /// The law tilted by e^{λY}.
 #[derive(Debug)]
-pub(super) struct Tilted {
+pub(in crate::loss::allocation) struct Tilted {
     pub(super) batch: Batch,
     pub(super) lambda: f64,
     /// log E[e^{λY}; g ≤ b].
-    pub(super) log_transform: Approx,
+    pub(in crate::loss::allocation) log_transform: Approx,
     /// Mean and variance of Y.
-    pub(super) mean: f64,
-    pub(super) variance: f64,
+    pub(in crate::loss::allocation) mean: f64,
+    pub(in crate::loss::allocation) variance: f64,
     nodes: Vec<Node>,
     /// Ranges of Y from 0 on.
     pub(super) windows: Vec<Window>,
@@ -82,42 +82,13 @@ struct RuleErrors {
     change: f64,
 }
 
-/// A point of the rule: the normal variable, Y, the weight without the tilt, and log of the density with the tilt.
-struct Point {
-    g: f64,
-    ratio: f64,
-    weight: f64,
-    log: f64,
-}
-
-/// Sums over the nodes that bound what rounding changes of f.
-#[derive(Debug, Clone, Copy, Default)]
-struct Rounding {
-    /// Σ W·d, with the relative error d of each weight, and Σ W·d·Y.
-    weights: f64,
-    weighted_ratios: f64,
-    /// Σ W·Y·d, with the relative error d of each ratio.
-    ratios: f64,
-}
-
-/// Sums over the points of a rule.
-#[derive(Debug, Default)]
-struct Sums {
-    /// Tilted weights, and these times Y and Y², over a common factor.
-    moments: [CompensatedSum; 3],
-    /// Weights times e^{λY} − 1 for small λ, and what rounding changes of it.
-    change: CompensatedSum,
-    change_rounding: f64,
-    rounding: Rounding,
-}
-
 /// f at one τ.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Value {
+pub(in crate::loss::allocation) struct Value {
     /// log f, up to multiples of 2πi; its error is infinite where little is known.
-    pub(super) log: Approx<Complex64>,
+    pub(in crate::loss::allocation) log: Approx<Complex64>,
     /// A bound on log |f|.
-    pub(super) log_most: f64,
+    pub(in crate::loss::allocation) log_most: f64,
 }
 
 impl Batch {
@@ -127,13 +98,34 @@ impl Batch {
         Self {
             variance,
             deviation,
+            start: f64::NEG_INFINITY,
             end: (largest.ln() + 0.5 * variance) / deviation,
+        }
+    }
+
+    /// The law of the Y whose normal variable is above `start` and at most `end`.
+    pub(in crate::loss::allocation) fn between(variance: f64, (start, end): (f64, f64)) -> Self {
+        Self {
+            variance,
+            deviation: variance.sqrt(),
+            start,
+            end,
         }
     }
 
     /// The law of all Y, but for normal variables that never occur: what they lack of transforms with λ < 0 is e^{λY} times less.
     pub(super) fn whole(variance: f64) -> Self {
         Self::new(variance, (variance.sqrt() * FARTHEST - 0.5 * variance).exp())
+    }
+
+    /// Where the normal variable has both limits: log of the density times the weight of a rule of a few panels, and Y, by nodes; for estimates.
+    pub(in crate::loss::allocation) fn rough_nodes(&self) -> impl Iterator<Item = (f64, f64)> + '_ {
+        let half = 0.5 * (self.end - self.start) / f64::from(ROUGH_PANELS);
+        (0..ROUGH_PANELS).flat_map(move |i| {
+            let centre = self.start + half * f64::from(2 * i + 1);
+            let points = GaussLegendre::get().points(centre, half);
+            points.map(|(g, weight)| (weight.ln() - 0.5 * (g * g + TAU.ln()), self.ratio(g)))
+        })
     }
 
     /// The largest Y, rounded down.
@@ -145,19 +137,56 @@ impl Batch {
         (self.deviation * g - 0.5 * self.variance).exp()
     }
 
-    /// log of a lower bound on E[e^{λY}; g ≤ b], about: the largest one of its parts over [g, g + 1/2].
-    fn log_least(&self, lambda: f64) -> f64 {
-        let part = |high: f64| {
-            let low = high - 0.5;
-            let tilt = (lambda * self.ratio(low)).min(lambda * self.ratio(high));
-            tilt - 0.5 * (low * low).max(high * high) - 0.5 * TAU.ln() - LN_2
+    /// c, from which places are counted.
+    fn centre(&self) -> f64 {
+        if self.start.is_finite() {
+            self.ratio(0.5 * (self.start + self.end))
+        } else {
+            1.0
+        }
+    }
+
+    /// The point of the rule at g. The last bits of g count too.
+    fn point(&self, (g, weight): (f64, f64), lambda: f64) -> Point {
+        let log = self.deviation * g - 0.5 * self.variance;
+        let wrong = 16.0 * self.deviation + 3.0 * (self.deviation * g).abs() + self.variance;
+        let ratio = log.exp();
+        let (place, rounding) = if self.start.is_finite() {
+            let place = ratio - self.centre();
+            (place, (wrong + 2.0) * ratio + place.abs())
+        } else {
+            let place = log.exp_m1();
+            (place, wrong * ratio + 4.0 * place.abs())
         };
-        // Next to b, and where most of the probability is.
-        let parts = [self.end, self.end.min(MIDDLE)].map(|end| {
-            let parts = (0..PLACES).map(|i| part(end - 0.5 * f64::from(i)));
+        Point {
+            g,
+            ratio: Approx::new(ratio, f64::EPSILON * (16.0 + wrong)),
+            place: Approx::new(place, f64::EPSILON * rounding),
+            weight: weight / TAU.sqrt(),
+            log: lambda * ratio - 0.5 * g * g,
+        }
+    }
+
+    /// log of a lower bound on E[e^{λY}; g ≤ b], about: the largest one of its parts over short intervals.
+    fn log_least(&self, lambda: f64) -> f64 {
+        let part = |high: f64, length: f64| {
+            let low = high - length;
+            let tilt = (lambda * self.ratio(low)).min(lambda * self.ratio(high));
+            tilt - 0.5 * (low * low).max(high * high) - 0.5 * TAU.ln() + length.ln()
+        };
+        let largest = |end: f64, length: f64| {
+            let parts = (0..PLACES).map(|i| part(end - length * f64::from(i), length));
             parts.fold(f64::NEG_INFINITY, f64::max)
-        });
-        parts[0].max(parts[1])
+        };
+        // Next to b, where the tilt may change by much over half of a unit.
+        let short = (lambda.abs() * self.ratio(self.end) * self.deviation).recip().min(0.5);
+        if self.start.is_finite() {
+            let length = (self.end - self.start) / f64::from(PLACES);
+            return largest(self.end, length).max(part(self.end, short.min(length)));
+        }
+        // And where most of the probability is.
+        let middle = largest(self.end.min(MIDDLE), 0.5);
+        largest(self.end, 0.5).max(largest(self.end, short)).max(middle)
     }
 
     /// Logs of bounds on |φ(g)| and on |e^{sY}|, Re s = `lambda` and |Im s| ≤ `reach`, and the largest |Y|, on the ellipse around a panel.
@@ -179,13 +208,15 @@ impl Batch {
         (log_density, tilt + reach * most * turn.sin(), most)
     }
 
-    /// log of bounds on the error of the rule on a panel: for e^{sY}, and for its change between two Im s and e^{sY} − 1 where λ is small. |e^z − 1| is at most
-    /// min(|z|, 2)·e^{max(Re z, 0)}.
+    /// log of bounds on the error of the rule on a panel: for e^{sY}, and for the change of e^{sY − iτc} between two Im s = τ and e^{s(Y − c)} − 1 where λ is small.
+    /// |e^z − 1| is at most min(|z|, 2)·e^{max(Re z, 0)}.
     fn log_errors(&self, panel: (f64, f64), lambda: f64, reach: f64) -> (f64, f64) {
         let (log_density, log_factor, most) = self.log_most(panel, lambda, reach);
         let error = |log: f64| GaussLegendre::log_error(log_density + log, panel.1);
-        let change = if lambda.abs() <= SMALL_TILT {
-            (lambda.hypot(reach) * most).ln().min(LN_2) + log_factor.max(0.0)
+        let change = if lambda.abs() <= SMALL_TILT && !self.start.is_finite() {
+            (lambda.hypot(reach) * (most + self.centre())).ln().min(LN_2)
+                + log_factor.max(0.0)
+                + lambda.abs() * self.centre()
         } else {
             LN_2 + log_factor
         };
@@ -197,8 +228,11 @@ impl Batch {
         LN_2 + log_upper_tail(-low) + lambda.max(0.0) * self.ratio(low)
     }
 
-    /// Panels from where little is left out on up to b, each with an error below e^`log_tolerance`; `None` where they have too many nodes.
-    fn panels(&self, lambda: f64, reach: f64, log_tolerance: f64) -> Option<Vec<(f64, f64)>> {
+    /// Where panels start: what is left out below is at most e^`log_tolerance`.
+    fn lowest(&self, lambda: f64, log_tolerance: f64) -> Option<f64> {
+        if self.start.is_finite() {
+            return Some(self.start);
+        }
         let mut low = (self.end - 1.0).min(-1.0);
         let lowest = low - MOST_NODES as f64;
         while self.log_below(low, lambda) > log_tolerance {
@@ -207,6 +241,12 @@ impl Batch {
                 return None;
             }
         }
+        Some(low)
+    }
+
+    /// Panels from where little is left out on up to b, each with an error below e^`log_tolerance`; `None` where they have too many nodes.
+    fn panels(&self, lambda: f64, reach: f64, log_tolerance: f64) -> Option<Vec<(f64, f64)>> {
+        let mut low = self.lowest(lambda, log_tolerance)?;
         let mut half = FIRST_HALF;
         let mut panels = Vec::new();
         while low < self.end {
@@ -227,7 +267,12 @@ impl Batch {
     }
 
     /// The law tilted by e^{λY}, for |τ| ≤ `reach`, with errors of the rule of about e^`log_tolerance` of the transform; `None` where that takes too many nodes.
-    pub(super) fn tilted(&self, lambda: f64, reach: f64, log_tolerance: f64) -> Option<Tilted> {
+    pub(in crate::loss::allocation) fn tilted(
+        &self,
+        lambda: f64,
+        reach: f64,
+        log_tolerance: f64,
+    ) -> Option<Tilted> {
         let panels = self.panels(lambda, reach, log_tolerance + self.log_least(lambda))?;
         let rule = GaussLegendre::get();
         let mut points = Vec::with_capacity(panels.len() * NODES);
@@ -236,22 +281,18 @@ impl Batch {
             let (log_plain, log_change) = self.log_errors((centre, half), lambda, reach);
             errors.plain += log_plain.exp();
             errors.change += log_change.exp();
-            for (g, weight) in rule.points(centre, half) {
-                let ratio = self.ratio(g);
-                let log = lambda * ratio - 0.5 * g * g;
-                scale = scale.max(log);
-                points.push(Point {
-                    g,
-                    ratio,
-                    weight: weight / TAU.sqrt(),
-                    log,
-                });
+            for node in rule.points(centre, half) {
+                let point = self.point(node, lambda);
+                scale = scale.max(point.log);
+                points.push(point);
             }
         }
-        let low = panels.first().map_or(0.0, |(centre, half)| centre - half);
-        let left_out = self.log_below(low, lambda).exp();
-        errors.plain += left_out;
-        errors.change += left_out;
+        if !self.start.is_finite() {
+            let low = panels.first().map_or(0.0, |(centre, half)| centre - half);
+            let left_out = self.log_below(low, lambda).exp();
+            errors.plain += left_out;
+            errors.change += left_out;
+        }
         let mut tilted = self.sum_up(&points, lambda, (scale, errors))?;
         let log_whole = tilted.log_transform.lower();
         let panel = |&(centre, half): &(f64, f64)| {
@@ -268,13 +309,14 @@ impl Batch {
 
     /// The sums over the points of a rule, of which all terms are over e^`scale`, with the errors of the rule.
     fn sum_up(&self, points: &[Point], lambda: f64, (scale, errors): (f64, RuleErrors)) -> Option<Tilted> {
-        let is_small = lambda.abs() <= SMALL_TILT && self.end > 1.0;
+        let is_small = lambda.abs() <= SMALL_TILT && self.end > 1.0 && !self.start.is_finite();
         let mut sums = Sums::default();
         let mut nodes = Vec::with_capacity(points.len());
         for point in points {
-            let weight = sums.add(self, point, (lambda, scale));
+            let weight = sums.add(point, (lambda, scale));
             nodes.push(Node {
-                ratio: point.ratio,
+                place: point.place.value,
+                ratio: point.ratio.value,
                 weight,
             });
         }
@@ -287,14 +329,20 @@ impl Batch {
         let whole = (total.ln() + scale).exp();
         let rounding = Rounding {
             weights: sums.rounding.weights / total + ADDITIONS,
-            weighted_ratios: sums.rounding.weighted_ratios / total,
-            ratios: sums.rounding.ratios / total,
+            weighted_places: sums.rounding.weighted_places / total,
+            size: sums.rounding.size / total,
+            places: sums.rounding.places / total,
         };
         let (value, error) = if is_small {
             let lost = log_upper_tail(self.end).exp();
             let of_lost = lost * f64::EPSILON * (16.0 + 8.0 * self.end * self.end);
             let error = sums.change_rounding + of_lost + errors.change;
-            ((sums.change.value() - lost).ln_1p(), error / whole)
+            let change = (sums.change.value() - lost).ln_1p();
+            let shift = lambda * self.centre();
+            (
+                shift + change,
+                error * (shift - whole.ln()).exp() + f64::EPSILON * shift.abs(),
+            )
         } else {
             let value = total.ln() + scale;
             (value, rounding.weights + errors.plain / whole + 4.0 * f64::EPSILON)
@@ -317,31 +365,6 @@ impl Batch {
     }
 }
 
-impl Sums {
-    /// Adds a point, and returns its tilted weight over e^`scale`.
-    fn add(&mut self, batch: &Batch, point: &Point, (lambda, scale): (f64, f64)) -> f64 {
-        let &Point { g, ratio, weight, log } = point;
-        let value = weight * (log - scale).exp();
-        let wrong_ratio =
-            f64::EPSILON * (16.0 * (1.0 + batch.deviation) + 3.0 * (batch.deviation * g).abs() + batch.variance);
-        let wrong = ROUNDING_OF_WEIGHTS
-            + f64::EPSILON * (16.0 + 4.0 * g * g + scale.abs())
-            + (lambda * ratio).abs() * (wrong_ratio + f64::EPSILON);
-        for (sum, factor) in self.moments.iter_mut().zip([1.0, ratio, ratio * ratio]) {
-            sum.add(value * factor);
-        }
-        self.rounding.weights += value * wrong;
-        self.rounding.weighted_ratios += value * wrong * ratio;
-        self.rounding.ratios += value * wrong_ratio * ratio;
-        if lambda.abs() <= SMALL_TILT {
-            let term = weight * (-0.5 * g * g).exp() * (lambda * ratio).exp_m1();
-            self.change.add(term);
-            self.change_rounding += term.abs() * (wrong + wrong_ratio + ADDITIONS);
-        }
-        value
-    }
-}
-
 impl Tilted {
     /// Number of nodes.
     pub(super) fn size(&self) -> usize {
@@ -349,17 +372,22 @@ impl Tilted {
     }
 
     /// f at τ = kh for k = 0, …, `last`.
-    pub(super) fn values(&self, spacing: f64, last: usize) -> Vec<Value> {
+    pub(in crate::loss::allocation) fn values(&self, spacing: f64, last: usize) -> Vec<Value> {
         let Rounding {
             weights,
-            weighted_ratios,
-            ratios,
+            weighted_places,
+            size,
+            places,
         } = self.rounding;
+        let centre = self.batch.centre();
         let of = |(k, change): (usize, Approx<Complex64>)| {
             let tau = spacing * k as f64;
-            let of_weights = (2.0 * weights).min(tau * (weighted_ratios + weights * self.mean));
-            let rule = self.errors.change + (tau * self.mean).min(2.0) * self.errors.plain;
-            value(change.value, change.error + rule + of_weights + 2.0 * tau * ratios)
+            let of_weights = (2.0 * weights).min(tau * (weighted_places + weights * size));
+            let rule = self.errors.change + (tau * size).min(2.0) * self.errors.plain;
+            let mut found = value(change.value, change.error + rule + of_weights + 2.0 * tau * places);
+            found.log.value.im += tau * centre;
+            found.log.error += 2.0 * f64::EPSILON * tau * centre;
+            found
         };
         changes(&self.nodes, spacing, last)
             .into_iter()
@@ -373,7 +401,8 @@ impl Tilted {
         let (mut sums, mut errors) = ([0.0; 3], [0.0; 3]);
         for ((end, most, error), nodes) in panels.zip(self.nodes.chunks(NODES)) {
             for node in nodes {
-                for (sum, factor) in sums.iter_mut().zip([1.0, node.ratio, node.ratio * node.ratio]) {
+                let ratio = node.ratio;
+                for (sum, factor) in sums.iter_mut().zip([1.0, ratio, ratio * ratio]) {
                     *sum += node.weight * factor;
                 }
             }

@@ -1,6 +1,6 @@
-//! Σ W·(e^{iτY} − 1) over the nodes of a rule, at many τ.
+//! Σ W·(e^{iτX} − 1) over the nodes of a rule, at many τ, where X = Y − c is the place of Y from some c.
 //!
-//! For many batches this is next to 0, and its digits count. Nodes with τY ≤ 1 at all τ are summed as moments, Σ_n (iτ)^n·Σ W·Y^n/n!; for the others e^{iτY} is
+//! For many batches this is next to 0, and its digits count. Nodes with τ|X| ≤ 1 at all τ are summed as moments, Σ_n (iτ)^n·Σ W·X^n/n!; for the others e^{iτX} is
 //! turned from one τ to the next, and computed anew now and then.
 
 use crate::approx::Approx;
@@ -8,38 +8,39 @@ use crate::special::compensated_sum::CompensatedSum;
 use crate::stopping::checkpoint;
 use realfft::num_complex::Complex64;
 
-/// Terms of the series of moments: with τY ≤ 1 what is left out is below 1e-17 of the first one.
+/// Terms of the series of moments: with τ|X| ≤ 1 what is left out is below 1e-17 of the first one.
 const MOMENTS: usize = 18;
-/// Turns after which e^{iτY} is computed anew.
+/// Turns after which e^{iτX} is computed anew.
 const TURNS: usize = 256;
 
 /// A node of a rule.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Node {
-    /// Y.
+    /// X, and Y, which has its digits where it is next to 0.
+    pub(super) place: f64,
     pub(super) ratio: f64,
     /// W: all of them add up to 1.
     pub(super) weight: f64,
 }
 
-/// Σ W·(e^{iτY} − 1) at τ = kh for k = 0, …, `last`, with a bound on the rounding errors of these sums; those of weights and ratios are not counted.
+/// Σ W·(e^{iτX} − 1) at τ = kh for k = 0, …, `last`, with a bound on the rounding errors of these sums; those of weights and places are not counted.
 pub(super) fn changes(nodes: &[Node], spacing: f64, last: usize) -> Vec<Approx<Complex64>> {
     let reach = spacing * last as f64;
-    let is_small = |node: &&Node| node.ratio * reach <= 1.0;
+    let is_small = |node: &&Node| node.place.abs() * reach <= 1.0;
     let moments = Moments::new(nodes.iter().filter(is_small));
     let mut turning = Turning::new(nodes.iter().filter(|node| !is_small(node)), spacing);
-    let mean: f64 = nodes.iter().map(|node| node.weight * node.ratio).sum();
+    let size: f64 = nodes.iter().map(|node| node.weight * node.place.abs()).sum();
     let additions = (turning.weights.len() + 16) as f64 * f64::EPSILON;
     let at = |k: usize| {
         let tau = spacing * k as f64;
         let turns = 4.0 * (k % TURNS + 2) as f64 * f64::EPSILON * turning.mass;
-        let sums = 16.0 * f64::EPSILON * tau * mean + additions * turning.mass;
+        let sums = 16.0 * f64::EPSILON * tau * size + additions * turning.mass;
         Approx::new(moments.at(tau) + turning.at(k), turns + sums)
     };
     (0..=last).map(at).collect()
 }
 
-/// Σ W·Y^n/n! for n = 1, 2, …
+/// Σ W·X^n/n! for n = 1, 2, …
 struct Moments {
     sums: [f64; MOMENTS],
 }
@@ -50,7 +51,7 @@ impl Moments {
         for node in nodes {
             let mut power = node.weight;
             for (n, sum) in sums.iter_mut().enumerate() {
-                power *= node.ratio / (n + 1) as f64;
+                power *= node.place / (n + 1) as f64;
                 sum.add(power);
             }
         }
@@ -59,7 +60,7 @@ impl Moments {
         }
     }
 
-    /// Σ W·(e^{iτY} − 1).
+    /// Σ W·(e^{iτX} − 1).
     fn at(&self, tau: f64) -> Complex64 {
         let square = -tau * tau;
         let (mut real, mut imaginary) = (0.0, 0.0);
@@ -71,10 +72,10 @@ impl Moments {
     }
 }
 
-/// Nodes whose e^{iτY} are turned from one τ to the next.
+/// Nodes whose e^{iτX} are turned from one τ to the next.
 struct Turning {
     weights: Vec<f64>,
-    /// hY, and the cosines and sines of hY and of khY.
+    /// hX, and the cosines and sines of hX and of khX.
     angles: Vec<f64>,
     steps: [Vec<f64>; 2],
     now: [Vec<f64>; 2],
@@ -84,7 +85,7 @@ struct Turning {
 impl Turning {
     fn new<'a>(nodes: impl Iterator<Item = &'a Node>, spacing: f64) -> Self {
         let (weights, angles): (Vec<f64>, Vec<f64>) =
-            nodes.map(|node| (node.weight, node.ratio * spacing)).unzip();
+            nodes.map(|node| (node.weight, node.place * spacing)).unzip();
         Self {
             mass: weights.iter().sum(),
             now: [vec![1.0; weights.len()], vec![0.0; weights.len()]],
@@ -94,7 +95,7 @@ impl Turning {
         }
     }
 
-    /// Σ W·(e^{ikhY} − 1), for k = 0, 1, … in turn.
+    /// Σ W·(e^{ikhX} − 1), for k = 0, 1, … in turn.
     fn at(&mut self, k: usize) -> Complex64 {
         if k.is_multiple_of(TURNS) {
             checkpoint();
@@ -135,8 +136,9 @@ mod tests {
     #[test]
     fn changes_are_those_of_sines_and_cosines() {
         for (largest, spacing, last) in [(0.5, 0.01, 100), (40.0, 0.02, 100), (9.0, 0.05, 700)] {
-            let node = |i: u32| Node {
-                ratio: largest * f64::from(i) / 50.0,
+            let node = |i: i32| Node {
+                place: largest * f64::from(i - 25) / 25.0,
+                ratio: 0.0,
                 weight: 1.0 / 50.0,
             };
             let nodes: Vec<Node> = (1..=50).map(node).collect();
@@ -144,9 +146,9 @@ mod tests {
             for (k, change) in found.iter().enumerate() {
                 let tau = spacing * k as f64;
                 let term = |node: &Node| {
-                    let half = 0.5 * tau * node.ratio;
+                    let half = 0.5 * tau * node.place;
                     let versine = 2.0 * half.sin().powi(2);
-                    Complex64::new(-versine, (tau * node.ratio).sin()) * node.weight
+                    Complex64::new(-versine, (tau * node.place).sin()) * node.weight
                 };
                 let exact: Complex64 = nodes.iter().map(term).sum();
                 let off = (change.value - exact).norm();

@@ -7,20 +7,21 @@
 //! | file | what |
 //! |---|---|
 //! | [`batch`] | the transform of one likelihood ratio |
-//! | [`frequencies`] | its sums over nodes at many frequencies |
+//! | [`sums`], [`frequencies`] | its sums over nodes, at one λ and at many frequencies |
 //! | [`modulus`] | how the transform of the sum falls |
 //! | [`choice`] | which line, and which Y are large |
 //! | [`mod@line`] | both expectations |
 //! | [`rough`] | about how large both are |
 //! | [`start`] | where a search for ε starts |
 
-mod batch;
+pub(super) mod batch;
 mod choice;
 mod frequencies;
 mod line;
 mod modulus;
 mod rough;
 mod start;
+mod sums;
 
 use crate::interval::Enclosure;
 use crate::loss::allocation::bins::Bins;

@@ -68,10 +68,12 @@ fn the_bound_on_aliasing_is_attained() {
     let bound = log_aliasing(&law, (w, lambda), period, 0.0).unwrap();
     assert!(bound >= exact - 1e-3 && bound < exact + 0.1, "{bound} {exact}");
     let spacing = TAU / period;
-    let usable = law.usable(lambda, 1000.0).unwrap();
-    let point = |k: i32| {
-        let s = Complex64::new(lambda, f64::from(k) * spacing);
-        (law.log_transform(s, &usable).value - s.ln() * (w + 1.0)).exp().re
+    let on_line = law.on_line(lambda, spacing, 200).unwrap();
+    let point = |k: usize| {
+        let s = Complex64::new(lambda, k as f64 * spacing);
+        (on_line.points[k].0.value + on_line.at_lambda.value - s.ln() * (w + 1.0))
+            .exp()
+            .re
     };
     let sum: f64 = (1..200).map(|k| 2.0 * point(k)).sum::<f64>() + point(0);
     let moment = sum * spacing / TAU * log_factorial(w).exp();
@@ -94,22 +96,62 @@ fn points_that_are_left_out_are_bounded() {
     }
 }
 
-/// Two batches with little left out: where the transform is so small that its terms cancel, points have the bound on it in place of a value, and sums are
-/// still within their errors.
+/// A value of which nothing is known is at most its bound away from that bound twice, and one that is known stays.
 #[test]
 fn points_of_which_only_a_bound_is_known_are_errors() {
-    let bins = Bins::new(&[(2, 57.38f64.powi(-2)), (21, 0.0)]).unwrap();
-    let law = TruncatedLaw::far(&bins, -18.0).unwrap();
-    let (w, reach) = (4666.0, 7465.0);
-    let far = VerticalLine::new(&law, w, reach).unwrap();
-    let near = VerticalLine::new(&law, w, 0.0).unwrap();
-    assert!(far.points.iter().any(|point| point.error >= UNKNOWN));
-    assert!((far.log.value - near.log.value).abs() <= far.log.error + near.log.error);
-    for y in [0.25 * reach, 0.75 * reach, reach] {
-        let (found, bound) = (far.change(y), log_decay(&law, &far, None, y));
+    let value = Complex64::new(-3.0, 1.0);
+    for error in [2.0, f64::INFINITY] {
+        let found = closest(Approx::new(value, error), -5.0);
+        let most = (-5f64).exp();
+        assert_eq!(found.value, Complex64::from(-5.0));
+        // −e^−5 is as far from e^−5 as the error says.
+        assert!((2.0 * most - found.error * found.value.re.exp()).abs() < 1e-15);
+    }
+    assert_eq!(closest(Approx::new(value, 0.5), -5.0).value, value);
+}
+
+/// The moments of one batch are known in closed form.
+#[test]
+fn moments_of_one_batch_are_within_their_errors() {
+    let (v, w) = (0.04, 24.0);
+    let law = law(1, v, -30.0);
+    let line = VerticalLine::new(&law, w, 30.0).unwrap();
+    let exact = 0.5 * w * (w - 1.0) * v + log_upper_tail(w * v.sqrt() - law.parts[0].end);
+    assert!(
+        (line.log.value - exact).abs() <= line.log.error + 1e-13,
+        "{:?} {exact}",
+        line.log
+    );
+    for y in [5.0, 15.0, 30.0] {
+        let (found, bound) = (line.change(y), log_decay(&law, &line, None, y));
+        let modulus = (found.value + 1.0).norm();
         assert!(
-            found.error < 1e-6 && (found.value + 1.0).norm() <= bound.exp() + found.error,
+            found.error < 1e-6 && modulus <= bound.exp() + found.error,
             "{y}: {found:?}"
+        );
+    }
+}
+
+/// Estimates of moments are near them where W is near 1.
+#[test]
+fn estimates_are_near_moments() {
+    for (batches, v, w) in [(200u64, 0.04f64, 12.0), (5000, 0.25, 30.0), (3000, 1.0, 8.0)] {
+        let law = law(batches, v, -30.0);
+        let (about, exact) = (estimate(&law, w).unwrap(), VerticalLine::new(&law, w, 0.0).unwrap());
+        assert!(
+            (about.log_moment.value - exact.log.value).abs() < 1e-3,
+            "{about:?} {:?}",
+            exact.log
+        );
+        assert!(
+            (about.mean - exact.mean).abs() < 0.05 * exact.variance.sqrt(),
+            "{about:?} {}",
+            exact.mean
+        );
+        assert!(
+            (about.variance / exact.variance - 1.0).abs() < 0.1,
+            "{about:?} {}",
+            exact.variance
         );
     }
 }

@@ -1,0 +1,265 @@
+//! The curve of a run as a sum over where its large likelihood ratios are: nowhere, or in one step within a range.
+//!
+//! Let the outputs of every step be split into those without a large likelihood ratio, those with exactly one within a range, and a rest. Outputs of the run with none in all steps,
+//! and those with one in one step and none in the others, are parts of it whose curves add up to at most δ. Of the rest, P has those with two large ratios with a probability of at
+//! most half of the square of the sum p of the probabilities that a step has one, and those with one beyond all ranges with at most their sum.
+
+use crate::curve::accuracy::Accuracy;
+use crate::curve::singular_mass::rounded;
+use crate::curve::truncated::Truncated;
+use crate::interval::Enclosure;
+use crate::inversion::segment::Segment;
+use crate::loss::StepLoss;
+use crate::loss::privacy_loss::{RatioRange, RatioSplit};
+use crate::special::log_space::{LogSum, log_add};
+use std::f64::consts::LN_2;
+
+/// Questions that are not answered after which none is asked for the same answer, and levels that are tried for one question.
+const MOST_FAILURES: usize = 1;
+const LEVELS: usize = 4;
+/// Levels are multiples of this, so that questions about similar δ share one.
+const LEVEL_STEP: f64 = 8.0;
+/// Losses between ranges: each is this many times the one before, from the smallest on, as long as ranges are shorter than the longest; from there on they
+/// are as long as that.
+const QUOTIENT: f64 = 2.5;
+const SMALLEST: f64 = 1e-4;
+const LONGEST: f64 = 0.5;
+/// The largest loss between ranges.
+const LARGEST: f64 = 20.0;
+/// The least tilt for a range, that times the distance of its losses from ε.
+const LEAST_TILT: f64 = 2.0;
+const LEAST_TILTED: f64 = 8.0;
+const QUARTER: f64 = 0.25;
+/// log of the part of the width that is asked for which may be left out.
+const LEFT_OUT: f64 = -3.0;
+/// The part of the width that is asked for which each part of the run may have.
+const SHARE: f64 = 0.25;
+/// log of how much larger than a part the others are for its width not to matter.
+const IRRELEVANT: f64 = 4.0;
+/// Widest enclosure of a part.
+const WIDEST: f64 = 0.3;
+
+/// The splits of one run that questions needed so far.
+#[derive(Debug, Default)]
+pub(super) struct LargeRatios {
+    /// By level; `None` where a split is of no use.
+    splits: Vec<(f64, Option<ByLargeRatio>)>,
+    /// Whether the last question was answered, and how many were not.
+    answered: bool,
+    failures: usize,
+}
+
+impl LargeRatios {
+    /// Forgets what could make the next answer depend on earlier questions.
+    pub(super) fn forget(&mut self) {
+        let splits = self.splits.iter_mut().filter_map(|(_, split)| split.as_mut());
+        splits.for_each(ByLargeRatio::forget);
+        (self.answered, self.failures) = (false, 0);
+    }
+
+    /// Work so far.
+    pub(super) fn work(&self) -> u64 {
+        let splits = self.splits.iter().filter_map(|(_, split)| split.as_ref());
+        splits.map(ByLargeRatio::work).sum()
+    }
+
+    /// Whether the last question was answered to the accuracy that was asked for.
+    pub(super) fn answered(&self) -> bool {
+        self.answered
+    }
+
+    /// δ of the run at ε > 0, if it is about e^`log_delta`; nothing after some questions for the same answer that were not answered.
+    pub(super) fn delta(
+        &mut self,
+        segments: &[Segment],
+        epsilon: f64,
+        accuracy: &Accuracy,
+        log_delta: f64,
+    ) -> Enclosure {
+        let (mut found, mut expected) = (Enclosure::TRIVIAL, log_delta);
+        if epsilon <= 0.0 || self.failures >= MOST_FAILURES {
+            return found;
+        }
+        for _ in 0..LEVELS {
+            let level = level_for(expected, accuracy.width);
+            let known = self.splits.iter().position(|(known, _)| *known == level);
+            let place = known.unwrap_or_else(|| {
+                self.splits.push((level, ByLargeRatio::new(segments, level)));
+                self.splits.len() - 1
+            });
+            let Some(split) = self.splits.get_mut(place).and_then(|(_, split)| split.as_mut()) else {
+                return found;
+            };
+            found = found.meet(split.delta(epsilon, accuracy));
+            let is_little_left_out = split.log_left_out < found.log_upper + accuracy.log_fraction();
+            if accuracy.is_met(found) || is_little_left_out {
+                break;
+            }
+            expected = expected.min(found.log_upper);
+        }
+        self.answered = accuracy.is_met(found);
+        self.failures += usize::from(!self.answered);
+        found
+    }
+}
+
+/// −log of what is to be left out at most where δ is about e^`log_delta`, and its relative width is to be `width`.
+fn level_for(log_delta: f64, width: f64) -> f64 {
+    let level = -(log_delta + width.min(1.0).ln() + LEFT_OUT);
+    (level / LEVEL_STEP).ceil() * LEVEL_STEP
+}
+
+/// A run that is split by its large likelihood ratios.
+#[derive(Debug)]
+struct ByLargeRatio {
+    parts: Vec<Part>,
+    log_left_out: f64,
+}
+
+/// The losses between ranges.
+fn losses() -> Vec<f64> {
+    let mut all = vec![SMALLEST];
+    let mut last = SMALLEST;
+    while last < LARGEST {
+        last = (QUOTIENT * last).min(last + LONGEST);
+        all.push(last);
+    }
+    all
+}
+
+/// A part of the run.
+#[derive(Debug)]
+struct Part {
+    /// log of how often it counts.
+    log_count: f64,
+    run: Truncated,
+    /// The range of the large ratio, where there is one.
+    range: Option<RatioRange>,
+}
+
+impl Part {
+    /// The tilt for questions about ε; `None` where there is none.
+    fn tilt(&mut self, epsilon: f64) -> Option<f64> {
+        let saddle = self.run.saddle(epsilon);
+        let Some(RatioRange { lowest, .. }) = self.range else {
+            return saddle;
+        };
+        let distance = (lowest - epsilon).max(0.0) + QUARTER * lowest.min(LONGEST);
+        let least = (LEAST_TILTED / distance).max(LEAST_TILT);
+        Some(saddle.filter(|c| *c > LEAST_TILT).unwrap_or(least))
+    }
+
+    /// log of a bound on its δ at ε, by a tilt.
+    fn log_bound(&mut self, tilt: Option<f64>, epsilon: f64) -> f64 {
+        let bound = match tilt {
+            Some(c) => self.run.bound_at(c, epsilon),
+            None => Some(self.run.chernoff(epsilon)),
+        };
+        let log_mass = self.range.map_or(0.0, |range| range.log_mass);
+        self.log_count + bound.map_or(0.0, |bound| bound.log_upper).min(log_mass)
+    }
+}
+
+impl ByLargeRatio {
+    /// `None` where a step is not split, or where the run is a single step.
+    fn new(segments: &[Segment], level: f64) -> Option<Self> {
+        let steps: f64 = segments.iter().map(|segment| segment.steps).sum();
+        if steps <= 1.0 {
+            return None;
+        }
+        let losses = losses();
+        let split = RatioSplit {
+            steps,
+            log_mass: -0.5 * level - steps.ln(),
+            log_mass_beyond: -level - steps.ln(),
+            losses: &losses,
+        };
+        let (mut some, mut beyond) = (LogSum::default(), LogSum::default());
+        let (mut none, mut one) = (Vec::new(), Vec::new());
+        for segment in segments {
+            let found = segment.loss.by_large_ratio(&split)?;
+            some.add(found.log_some + segment.steps.ln());
+            beyond.add(found.log_beyond + segment.steps.ln());
+            none.push(found.none);
+            one.push(found.one);
+        }
+        let rest = |without: Option<usize>| {
+            let of = |(i, (loss, segment)): (usize, (&StepLoss, &Segment))| Segment {
+                loss: loss.truncated(f64::NEG_INFINITY).0,
+                steps: segment.steps - f64::from(u8::from(without == Some(i))),
+            };
+            let all = none.iter().zip(segments).enumerate().map(of);
+            all.filter(|segment| segment.steps > 0.0).collect::<Vec<_>>()
+        };
+        let part = |log_count: f64, run: Vec<Segment>, range: Option<RatioRange>| Part {
+            log_count,
+            run: Truncated::whole(run),
+            range,
+        };
+        let mut parts = vec![part(0.0, rest(None), None)];
+        for (i, losses) in one.into_iter().enumerate() {
+            for (loss, range) in losses {
+                let mut all = rest(Some(i));
+                all.push(Segment { loss, steps: 1.0 });
+                parts.push(part(segments[i].steps.ln(), all, Some(range)));
+            }
+        }
+        // Each addition rounds the sum, and now and then its scale.
+        let rounding = 8.0 * f64::EPSILON * segments.len() as f64;
+        let log_left_out = log_add(2.0 * some.ln() - LN_2, beyond.ln());
+        (parts.len() > 1).then_some(Self {
+            parts,
+            log_left_out: rounded(log_left_out + rounding, 1.0),
+        })
+    }
+
+    /// Forgets what could make the next answer depend on earlier questions.
+    fn forget(&mut self) {
+        self.parts.iter_mut().for_each(|part| part.run.forget());
+    }
+
+    /// Work so far.
+    fn work(&self) -> u64 {
+        self.parts.iter().map(|part| part.run.work()).sum()
+    }
+
+    /// δ.
+    fn delta(&mut self, epsilon: f64, accuracy: &Accuracy) -> Enclosure {
+        let mut bounds: Vec<(f64, Option<f64>, usize)> = Vec::new();
+        for (i, part) in self.parts.iter_mut().enumerate() {
+            let tilt = part.tilt(epsilon);
+            bounds.push((part.log_bound(tilt, epsilon), tilt, i));
+        }
+        bounds.sort_by(|a, b| b.0.total_cmp(&a.0));
+        let (mut lower, mut upper) = (LogSum::default(), LogSum::default());
+        let (mut marked, mut is_hopeless) = (Enclosure::TRIVIAL, false);
+        upper.add(self.log_left_out);
+        for (bound, tilt, i) in bounds {
+            let Part { log_count, run, .. } = &mut self.parts[i];
+            let excess = (lower.ln() - bound).max(0.0);
+            let width = SHARE * accuracy.width * excess.exp();
+            let Some(tilt) = tilt.filter(|_| width <= 1.0 && !is_hopeless) else {
+                upper.add(bound);
+                continue;
+            };
+            let wanted = Accuracy::of_width(width.min(WIDEST));
+            let found = run.at_tilt(tilt, epsilon, &wanted);
+            if found.certified().is_err() {
+                marked = found;
+            }
+            // A part that counts and of which little is known makes all of the curve as wide.
+            is_hopeless = found.width() > WIDEST && excess < IRRELEVANT;
+            lower.add(found.log_lower + *log_count);
+            upper.add((found.log_upper + *log_count).min(bound));
+        }
+        // Each addition rounds the sum, and now and then its scale.
+        let rounding = 8.0 * f64::EPSILON * self.parts.len() as f64;
+        marked.with_logs(
+            rounded(lower.ln() - rounding, -1.0),
+            rounded(upper.ln() + rounding, 1.0),
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests;

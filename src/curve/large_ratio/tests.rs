@@ -1,0 +1,91 @@
+use super::*;
+use crate::curve::loss_sum::LossSum;
+use crate::loss::allocation::bins::Bins;
+use crate::special::normal::log_upper_tail;
+use crate::step::Direction;
+
+fn segments(batches: u64, noise: f64, epochs: f64) -> Vec<Segment> {
+    let bins = Bins::new(&[(batches, noise.powi(-2))]).unwrap();
+    vec![Segment {
+        loss: StepLoss::allocation(bins, Direction::Remove),
+        steps: epochs,
+    }]
+}
+
+/// Where both routes know the curve they agree; the other one is asked to a width that the split is not asked for.
+#[test]
+fn the_parts_add_up_to_the_curve() {
+    for (batches, noise, epochs, epsilon) in
+        [(1000, 1.5, 5.0, 0.5), (3000, 1.0, 3.0, 0.25), (1000, 1.2, 12.0, 0.9)]
+    {
+        let segments = segments(batches, noise, epochs);
+        let accuracy = Accuracy::of_width(1e-6);
+        let mut sum = LossSum::new(segments, 1e-15);
+        let whole = crate::curve::routes::delta(&mut sum, epsilon, &accuracy);
+        let split = sum.by_large_ratio(epsilon, &accuracy, whole.log_upper);
+        assert!(split.width() < 1e-5, "{batches} {noise}: {split:?}");
+        assert!(
+            split.log_lower <= whole.log_upper && whole.log_lower <= split.log_upper,
+            "{batches} {noise}: {split:?} {whole:?}"
+        );
+        assert!(whole.width() < 1e-5, "{batches} {noise}: {whole:?}");
+    }
+}
+
+/// Two large ratios in a run, in one epoch or in two: their probability under P is at most the bound, and half of it is too little.
+#[test]
+fn what_has_two_large_ratios_is_bounded() {
+    let (batches, epochs) = (2000u32, 300.0);
+    let split = ByLargeRatio::new(&segments(u64::from(batches), 1.1, epochs), 24.0).unwrap();
+    // What an epoch has with a probability of at most e^−12/300 under P.
+    let (count, shift) = (f64::from(batches), 1.1f64.recip());
+    let mass = |g: f64| count * log_upper_tail(g).exp() + log_upper_tail(g - shift).exp();
+    let (mut low, mut high) = (0.0, 20.0);
+    for _ in 0..100 {
+        let middle = 0.5 * (low + high);
+        if mass(middle) * epochs > (-12f64).exp() {
+            low = middle;
+        } else {
+            high = middle;
+        }
+    }
+    let (tail, of_record) = (log_upper_tail(high).exp(), log_upper_tail(high - shift).exp());
+    // Without a large ratio, and with exactly one.
+    let none = (count - 1.0) * (-tail).ln_1p() + (-of_record).ln_1p();
+    let others = (count - 1.0) * tail / (1.0 - tail) + of_record / (1.0 - of_record);
+    // log(1 + x) − x of the number of epochs that have one, as a series: the probabilities of two and more.
+    let one = others * none.exp();
+    let of_two_epochs = 0.5 * epochs * (epochs - 1.0) * one * one;
+    let of_one_epoch = epochs * 0.5 * others * others * (1.0 - 1.0 / count);
+    let exact = ((of_two_epochs + of_one_epoch) * (epochs * none).exp()).ln();
+    // Beyond all ranges is next to e^−24.
+    let bound = (split.log_left_out.exp() - (-24f64).exp()).ln();
+    assert!(exact <= bound + 1e-3 && bound < exact + LN_2, "{bound} {exact}");
+}
+
+/// What is left out is at most what was asked for, so that the curve of the split is as wide as that.
+#[test]
+fn the_level_says_what_is_left_out() {
+    for level in [40.0, 64.0, 80.0] {
+        let split = ByLargeRatio::new(&segments(20_000, 0.9, 20.0), level);
+        let split = split.unwrap_or_else(|| panic!("{level}"));
+        assert!(
+            split.log_left_out <= -level + 0.5 && split.log_left_out > -level - 2.0,
+            "{level}: {}",
+            split.log_left_out
+        );
+    }
+}
+
+/// Runs of a single epoch, with few batches or with other steps are not split.
+#[test]
+fn other_runs_are_not_split() {
+    assert!(ByLargeRatio::new(&segments(5000, 1.0, 1.0), 48.0).is_none());
+    assert!(ByLargeRatio::new(&segments(50, 1.0, 10.0), 48.0).is_none());
+    let mut mixed = segments(5000, 1.0, 10.0);
+    mixed.push(Segment {
+        loss: StepLoss::shift(0.1),
+        steps: 1.0,
+    });
+    assert!(ByLargeRatio::new(&mixed, 48.0).is_none());
+}
