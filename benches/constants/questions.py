@@ -100,6 +100,18 @@ def _part_of_an_epoch(generator: Random) -> Callable[[], Any]:
     )
 
 
+def _one_large_ratio(generator: Random) -> Callable[[], Any]:
+    batches = _whole(generator, 1500, 20_000)
+    return partial(
+        hs.get_epsilon,
+        delta=_between(generator, 1e-30, 1e-16),
+        bounds=True,
+        sampling=hs.RandomAllocation(batches),
+        noise_multiplier=_between(generator, 0.9, 1.7),
+        steps=batches * _whole(generator, 4, 300),
+    )
+
+
 def _several_times(generator: Random) -> Callable[[], Any]:
     batches = _whole(generator, 10, 100)
     return _epsilon_of(
@@ -447,4 +459,5 @@ _KINDS = (
     _estimated,
     _audited,
     _by_one_record,
+    _one_large_ratio,
 )

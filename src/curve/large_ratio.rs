@@ -20,23 +20,25 @@ const LEVELS: usize = 4;
 /// Levels are multiples of this, so that questions about similar δ share one.
 const LEVEL_STEP: f64 = 8.0;
 /// Losses between ranges: each is this many times the one before, from the smallest on, as long as ranges are shorter than the longest; from there on they
-/// are as long as that.
+/// are as long as that. The density of one large loss falls about like a power, so that within such a range a tilt hardly favours one end. With ranges that
+/// contain all losses above 0.8·ε, eight epochs of 2,352 batches with noise 1.354 had a δ 7 % wide at 3e-42.
 const QUOTIENT: f64 = 2.5;
 const SMALLEST: f64 = 1e-4;
 const LONGEST: f64 = 0.5;
 /// The largest loss between ranges.
 const LARGEST: f64 = 20.0;
-/// The least tilt for a range, that times the distance of its losses from ε.
+/// The least tilt for a range, and that times the distance of its lower end from ε, to which a part of the range is added. Ranges above ε have no saddle point;
+/// at a small tilt their lines have too many points, and at a large one a contour lacks digits: with twice this product intervals are up to eight times wider.
 const LEAST_TILT: f64 = 2.0;
 const LEAST_TILTED: f64 = 8.0;
-const QUARTER: f64 = 0.25;
+const PART_OF_RANGE: f64 = 0.25;
 /// log of the part of the width that is asked for which may be left out.
 const LEFT_OUT: f64 = -3.0;
 /// The part of the width that is asked for which each part of the run may have.
 const SHARE: f64 = 0.25;
-/// log of how much larger than a part the others are for its width not to matter.
+/// log of how much larger than a part the others are for its width not to matter: where a part that matters is not known, the others are not asked.
 const IRRELEVANT: f64 = 4.0;
-/// Widest enclosure of a part.
+/// Widest enclosure of a part that is asked for.
 const WIDEST: f64 = 0.3;
 
 /// The splits of one run that questions needed so far.
@@ -144,7 +146,7 @@ impl Part {
         let Some(RatioRange { lowest, .. }) = self.range else {
             return saddle;
         };
-        let distance = (lowest - epsilon).max(0.0) + QUARTER * lowest.min(LONGEST);
+        let distance = (lowest - epsilon).max(0.0) + PART_OF_RANGE * lowest.min(LONGEST);
         let least = (LEAST_TILTED / distance).max(LEAST_TILT);
         Some(saddle.filter(|c| *c > LEAST_TILT).unwrap_or(least))
     }

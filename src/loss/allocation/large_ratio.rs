@@ -15,11 +15,12 @@ use crate::loss::allocation::vertical_line::VerticalLine;
 use crate::loss::privacy_loss::{PrivacyLoss, RatioRange, RatioSplit, TiltedLoss, TiltedMoments};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Evaluations of a density that a point of a line takes.
+/// Evaluations of a density that a point of a line takes, about.
 const WORK_OF_POINT: u64 = 20;
-/// Moments that are remembered.
+/// Moments that are remembered: those of one search.
 const REMEMBERED: usize = 64;
-/// Largest Y/t where no ratio is large.
+/// Largest Y/t where no ratio is large. With 0.6 runs at δ below 1e-50 are not split that are answered with it; beyond 5 the moments are those of the
+/// largest ratios again.
 const LARGEST_RATIO: f64 = 5.0;
 /// Fewest batches for which outputs are split: with fewer, other routes are as close in less time.
 const LEAST_BATCHES: f64 = 1000.0;
