@@ -299,3 +299,16 @@ def test_single_large_ratios_have_narrow_intervals(batches, noise, epochs, delta
         bounds=True,
     )
     assert upper - lower <= width * upper
+
+
+def test_a_last_part_of_an_epoch_counts_beside_large_ratios():
+    """Two kinds of epochs are split by large ratios; half an epoch more is between none and one."""
+    batches = 2_859
+
+    def bounds(steps):
+        run = {"noise_multiplier": 1.249, "sampling": hs.RandomAllocation(batches), "delta": 1.9e-18}
+        return hs.get_epsilon(steps=steps, adjacency="remove", bounds=True, **run)
+
+    none, half, one = (bounds(6 * batches + more) for more in (0, batches // 2, batches))
+    assert none[1] < half[0] <= half[1] < one[0]
+    assert half[1] - half[0] < 1e-6 * half[1]

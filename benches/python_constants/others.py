@@ -189,6 +189,7 @@ def _explained() -> Any:
 
 def _misspelt() -> Any:
     try:
+        # The name is wrong on purpose: the message that corrects it is what is asked for.
         hs.get_epsilon(delta=DELTA, nosie_multiplier=1.0, sample_rate=0.01, steps=1)  # type: ignore[call-overload]
     except TypeError as error:
         return str(error)

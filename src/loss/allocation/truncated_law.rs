@@ -167,7 +167,8 @@ impl TruncatedLaw {
         Some(all)
     }
 
-    /// The same without the batch that has a large likelihood ratio.
+    /// log E[e^{λV}] with its derivatives, where V is W without the batch that has a large likelihood ratio: at λ = 0 they are the mean and the variance of V,
+    /// which estimates of moments need.
     pub(super) fn of_parts(&self, lambda: f64) -> Option<Tilting> {
         let mut all = Tilting {
             log: self.still * lambda,
