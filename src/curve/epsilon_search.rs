@@ -189,14 +189,18 @@ impl<C: FnMut(f64, &Accuracy) -> Enclosure> Search<'_, C> {
     /// An enclosure of log δ to about `width`; one `roughness` times as wide suffices.
     fn ask(&mut self, epsilon: f64, width: f64, roughness: f64) -> Enclosure {
         let width = width.max(self.attainable_width).clamp(WIDTHS.0, WIDTHS.1);
-        // Contours are designed to fit into the margin, where there is one: that costs a few points. It is no reason to refuse others.
-        let designed = match self.margin_at(epsilon) {
-            0.0 => width,
-            margin => width.min(WIDTH_FRACTION * margin),
+        // Contours are designed to fit into the margin, where there is one: that costs a few points. It is no reason to refuse others. Without a margin a
+        // question for δ confirms the answer, whose contours those of cells are: they are narrower than its tolerance where ε is next to 0.
+        let (designed, cell_width) = match self.margin_at(epsilon) {
+            0.0 => (width, self.query.tolerance),
+            margin => {
+                let designed = width.min(WIDTH_FRACTION * margin);
+                (designed, designed.min(self.query.tolerance))
+            }
         };
         let accuracy = Accuracy {
             width: designed,
-            cell_width: designed.min(self.query.tolerance),
+            cell_width,
             sufficient_width: (roughness * width).min(WIDEST_ROUGH).max(width),
             threshold: Some(self.query.log_delta),
             estimate: None,

@@ -6,6 +6,7 @@
 use crate::loss::MixturePair;
 use crate::loss::posterior::Posterior;
 use crate::loss::smooth_piece::{Piece, Scratch};
+use crate::special::complex_logarithm::ln_1p;
 use crate::special::trigonometric::sin_cos;
 use std::f64::consts::PI;
 
@@ -18,8 +19,6 @@ pub(crate) struct Continued {
     pub(crate) log_q: f64,
     /// θ ≥ 0: |e^{iyℓ(x + ia)}| = e^{−yθ}.
     pub angle: f64,
-    /// Im r_P(x + ia)/r_P(x) + Im r_Q(x + ia)/r_Q(x), at most θ.
-    pub(crate) sine: f64,
 }
 
 impl Continued {
@@ -34,26 +33,29 @@ impl Continued {
 impl Piece {
     /// The integrand's change from x to x + ia, given the sines and cosines of [`ImaginaryShift`].
     pub(crate) fn continued(&self, x: f64, imaginary_shift: &ImaginaryShift, scratch: &mut Scratch) -> Continued {
-        let turned = [(self.in_p, x), (self.in_q, -x)].map(|(mixed, x)| {
-            mixed.then(|| {
+        self.continued_with_sine(x, imaginary_shift, scratch).0
+    }
+
+    /// [`Piece::continued`] and Im r_P(x + ia)/r_P(x) + Im r_Q(x + ia)/r_Q(x), which is at most θ.
+    pub(crate) fn continued_with_sine(
+        &self,
+        x: f64,
+        imaginary_shift: &ImaginaryShift,
+        scratch: &mut Scratch,
+    ) -> (Continued, f64) {
+        let [p, q] = [(self.in_p, x), (self.in_q, -x)].map(|(is_mixed, x)| {
+            let turned = is_mixed.then(|| {
                 scratch.p.fill(&self.pair, x);
                 imaginary_shift.of(scratch.p.law())
-            })
+            });
+            turned.unwrap_or_default()
         });
-        Continued::of(turned)
-    }
-}
-
-impl Continued {
-    /// The change of the integrand from what [`ImaginaryShift::of`] found for r_P and r_Q.
-    fn of([p, q]: [Option<Turned>; 2]) -> Self {
-        let (p, q) = (p.unwrap_or_default(), q.unwrap_or_default());
-        Self {
+        let continued = Continued {
             log_p: p.log_modulus,
             log_q: q.log_modulus,
             angle: p.angle + q.angle,
-            sine: p.sine + q.sine,
-        }
+        };
+        (continued, p.sine + q.sine)
     }
 }
 
@@ -124,6 +126,42 @@ pub(crate) struct NodeLaws {
     terms: Vec<f64>,
     places: Vec<Option<[Place; 2]>>,
     posterior: Posterior,
+    /// The means of the nodes that are added for one path.
+    means: Means,
+}
+
+/// E[e^{ias/σ²}] − 1 under some laws.
+#[derive(Debug, Default)]
+struct Means {
+    real: Vec<f64>,
+    imaginary: Vec<f64>,
+    /// Number and angle of the median of each law that has shifts with angles above π.
+    medians: Vec<(usize, f64)>,
+}
+
+impl Means {
+    fn clear(&mut self) {
+        self.real.clear();
+        self.imaginary.clear();
+        self.medians.clear();
+    }
+
+    fn add(&mut self, imaginary_shift: &ImaginaryShift, law: Law<'_>) {
+        let (sine, versine) = law.means(&imaginary_shift.sines, &imaginary_shift.versines);
+        if let Some(median) = imaginary_shift.angle_of_median(law) {
+            self.medians.push((self.real.len(), median));
+        }
+        self.real.push(-versine);
+        self.imaginary.push(sine);
+    }
+
+    /// Replaces the means less 1 by the logarithms of the means, with the angles of the continuation.
+    fn take_logarithms(&mut self) {
+        ln_1p(&mut self.real, &mut self.imaginary);
+        for &(law, median) in &self.medians {
+            self.imaginary[law] = next_to(median, self.imaginary[law]);
+        }
+    }
 }
 
 impl NodeLaws {
@@ -133,6 +171,7 @@ impl NodeLaws {
             terms: Vec::new(),
             places: vec![None; nodes],
             posterior: Posterior::default(),
+            means: Means::default(),
         }
     }
 
@@ -151,25 +190,44 @@ impl NodeLaws {
         }
     }
 
-    /// The change of the integrand of `piece` at node i, at the output x, and how many terms the laws there have.
-    pub(crate) fn continued(
-        &mut self,
-        piece: &Piece,
-        (i, x): (usize, f64),
-        imaginary_shift: &ImaginaryShift,
-    ) -> (Continued, u64) {
+    /// Forgets the nodes that were added.
+    pub(crate) fn begin(&mut self) {
+        self.means.clear();
+    }
+
+    /// Adds node i of `piece`, at the output x, continued by a height; returns how many terms the laws there have.
+    pub(crate) fn add(&mut self, piece: &Piece, (i, x): (usize, f64), imaginary_shift: &ImaginaryShift) -> u64 {
         let Piece { pair, in_p, in_q, .. } = piece;
         let places = self.places[i].unwrap_or_else(|| [self.keep(*in_p, pair, x), self.keep(*in_q, pair, -x)]);
         self.places[i] = Some(places);
         let mut count = 0;
-        let turned = places.map(|Place { start, from, to }| {
+        for Place { start, from, to } in places.into_iter().filter(|place| place.from < place.to) {
             count += (to - from) as u64;
-            (from < to).then(|| {
-                let terms = &self.terms[from..to];
-                imaginary_shift.of(Law { start, terms })
-            })
-        });
-        (Continued::of(turned), count)
+            let terms = &self.terms[from..to];
+            self.means.add(imaginary_shift, Law { start, terms });
+        }
+        count
+    }
+
+    /// The changes of the integrand at the nodes that were added, in their order; `pieces` are those of the nodes.
+    pub(crate) fn changes<'a>(
+        &'a mut self,
+        pieces: impl Iterator<Item = &'a Piece>,
+    ) -> impl Iterator<Item = Continued> {
+        self.means.take_logarithms();
+        let mut logarithms = self.means.real.iter().zip(&self.means.imaginary);
+        pieces.map(move |piece| {
+            let mut of = |is_mixed: bool| match is_mixed.then(|| logarithms.next()).flatten() {
+                Some((log_modulus, angle)) => (*log_modulus, *angle),
+                None => (0.0, 0.0),
+            };
+            let ((log_p, angle_of_p), (log_q, angle_of_q)) = (of(piece.in_p), of(piece.in_q));
+            Continued {
+                log_p,
+                log_q,
+                angle: angle_of_p + angle_of_q,
+            }
+        })
     }
 }
 
@@ -221,17 +279,23 @@ impl ImaginaryShift {
     fn of(&self, law: Law<'_>) -> Turned {
         let (sine, versine) = law.means(&self.sines, &self.versines);
         let log_modulus = 0.5 * (sine * sine - versine * (2.0 - versine)).ln_1p();
-        let mut angle = sine.atan2(1.0 - versine);
-        if !self.angles.is_empty() {
-            let median = self.angles[law.start + law.median()];
-            angle += 2.0 * PI * ((median - angle) / (2.0 * PI)).round();
-        }
+        let angle = sine.atan2(1.0 - versine);
         Turned {
             log_modulus,
-            angle,
+            angle: self.angle_of_median(law).map_or(angle, |median| next_to(median, angle)),
             sine,
         }
     }
+
+    /// The angle of the median shift of a law; `None` where no angle is above π.
+    fn angle_of_median(&self, law: Law<'_>) -> Option<f64> {
+        (!self.angles.is_empty()).then(|| self.angles[law.start + law.median()])
+    }
+}
+
+/// The angle that is within π of another one, and differs from the one that is given by full turns.
+fn next_to(other: f64, angle: f64) -> f64 {
+    angle + 2.0 * PI * ((other - angle) / (2.0 * PI)).round()
 }
 
 #[cfg(test)]
@@ -284,9 +348,16 @@ mod tests {
         for height in [0.01, 0.1, 0.3] {
             let table = ImaginaryShift::new(&piece, height);
             for (i, &x) in outputs.iter().enumerate() {
-                let (found, terms) = laws.continued(&piece, (i, x), &table);
+                laws.begin();
+                let terms = laws.add(&piece, (i, x), &table);
+                let found = laws.changes(std::iter::once(&piece)).next().unwrap();
                 let anew = piece.continued(x, &table, &mut scratch);
-                assert_eq!(format!("{found:?}"), format!("{anew:?}"));
+                let close = |a: f64, b: f64| (a - b).abs() <= 1e-15 * (1.0 + b.abs());
+                assert!(
+                    close(found.log_p, anew.log_p) && close(found.log_q, anew.log_q),
+                    "{found:?} {anew:?}"
+                );
+                assert!(close(found.angle, anew.angle), "{found:?} {anew:?}");
                 assert!(terms > 2 && terms <= 62, "{terms}");
             }
         }

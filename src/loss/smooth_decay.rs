@@ -2,7 +2,7 @@
 
 use crate::approx::Approx;
 use crate::loss::characteristic_function::{cost_of_frequency, smooth_changes};
-use crate::loss::continuation::{ImaginaryShift, NodeLaws};
+use crate::loss::continuation::{Continued, ImaginaryShift, NodeLaws};
 use crate::loss::joint::Joint;
 use crate::loss::nodes::Nodes;
 use crate::loss::path::{BEYOND, Path};
@@ -10,6 +10,8 @@ use crate::loss::privacy_loss::{TiltedLoss, TiltedMoments};
 use crate::loss::smooth::SmoothLoss;
 use crate::loss::smooth_nodes::{origin, unit};
 use crate::loss::smooth_piece::{INSIGNIFICANT, Piece, Scratch};
+use crate::special::exponential::exp_m1;
+use crate::special::vector::dot;
 use crate::stopping::checkpoint;
 use realfft::num_complex::Complex64;
 use rustc_hash::FxHashMap;
@@ -287,35 +289,8 @@ impl SmoothLoss {
         paths: &[Path],
         negligible: f64,
     ) -> f64 {
-        let both = self.pieces.iter().zip(paths);
-        let tables: Vec<ImaginaryShift> = both
-            .map(|(piece, path)| ImaginaryShift::new(piece, path.height))
-            .collect();
-        let Self {
-            pieces, scratch, work, ..
-        } = self;
-        let growth = |(piece, path): (&Piece, &Path)| match piece.in_q && nodes.c > 0.0 {
-            true => f64::INFINITY,
-            false => (0.5 * (path.height / piece.imaginary_scale()).powi(2)).exp(),
-        };
-        let growths: Vec<f64> = pieces.iter().zip(paths).map(growth).collect();
-        let negligible = negligible / nodes.weights.len() as f64;
-        let mut change = 0.0;
-        for (node, (weight, &(i, x))) in nodes.weights.iter().zip(&nodes.outputs).enumerate() {
-            checkpoint();
-            let height = paths[i].height_at(x);
-            if height == 0.0 {
-                continue;
-            }
-            if weight * growths[i] <= negligible {
-                change += weight * (growths[i] - 1.0);
-                continue;
-            }
-            let (continued, terms) = laws.continued(&pieces[i], (node, x), &tables[i]);
-            *work += 8 + 2 * terms;
-            let log_change = continued.log_change(nodes.c, height, pieces[i].imaginary_scale());
-            change += weight * (log_change - y * continued.angle).exp_m1();
-        }
+        let mut change = self.change_at_nodes((nodes, laws), y, paths, negligible);
+        let Self { pieces, scratch, .. } = self;
         let z = Complex64::new(nodes.c, y);
         let joint = Joint::of(pieces).and_then(|joint| Some((joint, joint.common_height(paths)?)));
         for (i, (piece, path)) in pieces.iter().zip(paths).enumerate() {
@@ -338,6 +313,58 @@ impl SmoothLoss {
         (change + nodes.error + nodes.missing + 1.1 * nodes.weight_rounding.0).ln_1p()
     }
 }
+
+impl SmoothLoss {
+    /// The part of the bound of [`SmoothLoss::log_decay`] that the nodes add, less 1.
+    fn change_at_nodes(
+        &mut self,
+        (nodes, laws): (&Nodes, &mut NodeLaws),
+        y: f64,
+        paths: &[Path],
+        negligible: f64,
+    ) -> f64 {
+        let Self { pieces, work, .. } = self;
+        let both = || pieces.iter().zip(paths);
+        let tables: Vec<ImaginaryShift> = both()
+            .map(|(piece, path)| ImaginaryShift::new(piece, path.height))
+            .collect();
+        let growth = |(piece, path): (&Piece, &Path)| match piece.in_q && nodes.c > 0.0 {
+            true => f64::INFINITY,
+            false => (0.5 * (path.height / piece.imaginary_scale()).powi(2)).exp(),
+        };
+        let growths: Vec<f64> = both().map(growth).collect();
+        let count = nodes.weights.len();
+        let negligible = negligible / count as f64;
+        let (mut change, mut weights, mut places) = (0.0, Vec::with_capacity(count), Vec::with_capacity(count));
+        laws.begin();
+        for (node, (&weight, &(i, x))) in nodes.weights.iter().zip(&nodes.outputs).enumerate() {
+            if node % NODES_BETWEEN_CHECKPOINTS == 0 {
+                checkpoint();
+            }
+            let height = paths[i].height_at(x);
+            if height == 0.0 {
+                continue;
+            }
+            if weight * growths[i] <= negligible {
+                change += weight * (growths[i] - 1.0);
+                continue;
+            }
+            *work += 8 + 2 * laws.add(&pieces[i], (node, x), &tables[i]);
+            weights.push(weight);
+            places.push((i, height));
+        }
+        let of_pieces = places.iter().map(|(i, _)| &pieces[*i]);
+        let of_node = |(continued, &(i, height)): (Continued, &(usize, f64))| {
+            continued.log_change(nodes.c, height, pieces[i].imaginary_scale()) - y * continued.angle
+        };
+        let mut changes: Vec<f64> = laws.changes(of_pieces).zip(&places).map(of_node).collect();
+        exp_m1(&mut changes);
+        change + dot(&weights, &changes)
+    }
+}
+
+/// Nodes between two looks at whether to stop.
+const NODES_BETWEEN_CHECKPOINTS: usize = 64;
 
 /// Parts into which the segment at a finite end of a piece is cut. With one part the bound is up to e times as large.
 const SEGMENT_PARTS: usize = 8;
@@ -377,23 +404,23 @@ fn end_segment(piece: &Piece, x: f64, z: Complex64, (from, path): (f64, Path), s
     let slack = 2.0 * mixtures * INSIGNIFICANT * y;
     let larger = |log: f64| (log.exp() + 2.0 * INSIGNIFICANT).ln();
     let smaller = |log: f64| (log.exp() - 2.0 * INSIGNIFICANT).max(f64::MIN_POSITIVE).ln();
-    let start = piece.continued(x, &ImaginaryShift::new(piece, from), scratch);
-    let (mut below_p, mut below_q, mut turned) = (start.log_p, start.log_q, start.sine);
+    let (start, mut turned) = piece.continued_with_sine(x, &ImaginaryShift::new(piece, from), scratch);
+    let (mut below_p, mut below_q) = (start.log_p, start.log_q);
     let mut sum = 0.0;
     for part in 1..=SEGMENT_PARTS {
         let height = from + part as f64 * length;
-        let above = piece.continued(x, &ImaginaryShift::new(piece, height), scratch);
+        let (above, sine) = piece.continued_with_sine(x, &ImaginaryShift::new(piece, height), scratch);
         let log_q = if c > 0.0 { smaller(above.log_q) } else { larger(below_q) };
         let log_change =
             0.5 * (height / piece.imaginary_scale()).powi(2) + (1.0 + c) * larger(below_p) - c * log_q;
-        let falls = y * (above.sine - turned);
+        let falls = y * (sine - turned);
         let mean = if falls.abs() < SMALL_FALL {
             1.0 + falls.abs()
         } else {
             -(-falls).exp_m1() / falls
         };
         sum += length * (log_change - y * turned + slack).exp() * mean;
-        (below_p, below_q, turned) = (above.log_p, above.log_q, above.sine);
+        (below_p, below_q, turned) = (above.log_p, above.log_q, sine);
     }
     sum
 }

@@ -4,12 +4,14 @@ use crate::special::vector::{has_fused_multiply_add, multiply_add};
 
 /// Bound on the absolute error of [`sin_cos`] for angles up to [`LARGEST`].
 ///
-/// With n the whole number next to 2x/π, x less n times the first part of π/2 is exact. The two other parts take two roundings of a number below
-/// 0.79, of 2⁻⁵⁴ each, and what is lacking of π/2 is below 1e-15·2⁻⁵³. The series have a last rounding of 2⁻⁵⁴ or 2⁻⁵³ and half as much before.
+/// With n the whole number next to 2x/π, below 2³², products of n with the first two parts of π/2 are exact, and so are x less the first and less both: they
+/// are multiples of the last place of x or of 2⁻⁴⁰, and below 2³³ of these. The product with the third part and the last difference take roundings of 2⁻⁵⁴ at most,
+/// and what is lacking of π/2 is below 1.3e-29·n. The series have a last rounding of 2⁻⁵⁴ or 2⁻⁵³ and half as much before.
 pub(crate) const ERROR: f64 = 1.25 * f64::EPSILON;
 
-/// Angles beyond it are left to the C library.
-const LARGEST: f64 = 1_048_576.0;
+/// Angles beyond it are left to the C library, which takes fifty times as long: contours far out, where ε times their points is large, have angles of
+/// millions.
+const LARGEST: f64 = 4_294_967_296.0;
 
 /// Replaces every angle by its cosine, and puts its sine into `sines`.
 pub(crate) fn sin_cos(angles: &mut [f64], sines: &mut [f64]) {
@@ -56,11 +58,11 @@ impl<const FUSED: bool> pulp::NullaryFnOnce for SinesAndCosines<'_, FUSED> {
 /// Added to a number below 2⁵¹ and taken away again, it leaves the whole number next to it, which is also in the last bits of the sum.
 const TO_WHOLE: f64 = 6_755_399_441_055_744.0;
 
-/// π/2 in three parts; products of the first two with whole numbers up to 2²⁰ are exact.
+/// π/2 in three parts, of which the first is a multiple of 2⁻¹⁹ and the second one of 2⁻⁴⁰.
 const HALF_PI: [f64; 3] = [
-    f64::from_bits(0x3ff9_21fb_5440_0000),
-    f64::from_bits(0x3dd0_b461_1a60_0000),
-    f64::from_bits(0x3ba3_198a_2e03_7073),
+    f64::from_bits(0x3ff9_21fa_0000_0000),
+    f64::from_bits(0x3eb5_4442_0000_0000),
+    f64::from_bits(0x3d6a_308d_3131_98a3),
 ];
 
 /// −1/3!, 1/5!, … 1/17!, of which the next term is below 1e-19 of the sine of π/4.
@@ -126,12 +128,15 @@ mod tests {
     fn angles() -> Vec<f64> {
         let spread = (0..40_000).map(|i| {
             let fraction = (f64::from(i) * 0.618_033_988_749_894_9).fract();
-            let size = 10f64.powf(-20.0 + 26.5 * fraction);
+            let size = 10f64.powf(-20.0 + 29.6 * fraction);
             if i % 2 == 0 { size } else { -size }
         });
-        let near =
-            (-4_000..4_000).flat_map(|i| [-1e-9, 0.0, 1e-9].map(|off| f64::from(i) * FRAC_PI_4 * 151.0 + off));
-        let others = [0.0, -0.0, 1e9, -1e22, f64::MAX, f64::INFINITY, f64::NAN];
+        let near = |multiple: f64| {
+            let at = move |i: i32| [-1e-9, 0.0, 1e-9].map(|off| f64::from(i) * FRAC_PI_4 * multiple + off);
+            (-4_000..4_000).flat_map(at)
+        };
+        let near = near(151.0).chain(near(1_000_003.0));
+        let others = [0.0, -0.0, 1e10, -1e22, f64::MAX, f64::INFINITY, f64::NAN];
         spread.chain(near).chain(others).collect()
     }
 
