@@ -5,7 +5,7 @@
 //! | values of a decreasing function | [`solve_decreasing`], from the values at both ends [`solve_decreasing_between`] |
 //! | the same, where a rough root below the true one suffices | [`false_position`] |
 //! | where such a search may start | [`bracket_decreasing`] |
-//! | values and slopes of an increasing function | [`newton_increasing`] |
+//! | values and slopes of an increasing function | [`newton_increasing`], from one point [`newton_bracket`] |
 //! | whether a condition is met | [`bisect`] |
 //! | values of a function with one minimum | [`golden_section`], [`brent`], in a slice [`last_descent`] |
 //!
@@ -121,6 +121,49 @@ pub(crate) fn bracket_decreasing(
         near = far;
         step = (2.0 * step).min(max_step);
     }
+}
+
+/// The ends of an interval that holds the root of an increasing function, by Newton's method from `start`; `None` where a step leads beyond the
+/// range of numbers.
+///
+/// `step` returns the step from a point to the root of the tangent there, or as much of it as can be trusted. A step of 0 ends the search at a
+/// point that is good enough, which both ends then are. Otherwise the ends are those of the points seen that are closest to the root from
+/// below and from above, infinite if there is none, and the search ends where their distance is at most `width(high)`, or after `rounds`
+/// points. Once both are finite, every second step and every one that leads out of the interval goes to its middle instead: Newton's method
+/// follows a function that rises by leaps in small steps, or to and fro. This is for roots to a few digits.
+pub(crate) fn newton_bracket(
+    start: f64,
+    rounds: usize,
+    width: impl Fn(f64) -> f64,
+    mut step: impl FnMut(f64) -> f64,
+) -> Option<(f64, f64)> {
+    let (mut x, mut low, mut high) = (start, f64::NEG_INFINITY, f64::INFINITY);
+    for round in 0..rounds {
+        let newton = step(x);
+        if newton == 0.0 {
+            return Some((x, x));
+        }
+        if newton > 0.0 {
+            low = x;
+        } else {
+            high = x;
+        }
+        let is_bracketed = low.is_finite() && high.is_finite();
+        if is_bracketed && high - low <= width(high) {
+            return Some((low, high));
+        }
+        let next = x + newton;
+        let is_inside = next > low && next < high;
+        x = if is_bracketed && (round % 2 == 1 || !is_inside) {
+            0.5 * (low + high)
+        } else {
+            next
+        };
+        if !x.is_finite() {
+            return None;
+        }
+    }
+    Some((low, high))
 }
 
 /// The root of an increasing function in [low, high] by Newton's method, from the middle; steps that would leave the bracket of all
@@ -394,6 +437,44 @@ mod tests {
             ((x - 0.25).atan(), 1.0 / (1.0 + (x - 0.25).powi(2)))
         });
         assert!((found - 0.25).abs() < 1e-14, "{found}");
+    }
+
+    #[test]
+    fn newton_from_one_point_is_near_the_root_in_few_points() {
+        for start in [-30.0, 0.5, 5.0] {
+            let mut points = 0;
+            let step = |x: f64| {
+                points += 1;
+                let step = 2.0 * (-x).exp() - 1.0;
+                if step.abs() < 1e-3 { 0.0 } else { step.clamp(-2.0, 2.0) }
+            };
+            let (low, high) = newton_bracket(start, 40, |_| 1e-12, step).unwrap();
+            assert!(
+                low == high && (low - std::f64::consts::LN_2).abs() < 1e-3,
+                "{start}: {low}"
+            );
+            assert!(points < 30, "{start}: {points}");
+        }
+    }
+
+    #[test]
+    fn a_leap_is_enclosed_by_points_on_both_sides() {
+        let mut points = 0;
+        let step = |x: f64| {
+            points += 1;
+            if x < 0.3 { 1e-6 } else { -1.0 }
+        };
+        let (low, high) = newton_bracket(5.0, 40, |_| 1e-3, step).unwrap();
+        assert!(low < 0.3 && high >= 0.3 && high - low <= 1e-3, "{low} {high}");
+        // Six to an interval of length 1, and at most two for each of ten halvings.
+        assert!(points <= 26, "{points}");
+    }
+
+    #[test]
+    fn newton_from_one_point_ends_where_points_or_numbers_do() {
+        assert_eq!(newton_bracket(0.0, 3, |_| 1e-3, |_| 1.0), Some((2.0, f64::INFINITY)));
+        assert_eq!(newton_bracket(0.0, 3, |_| 1e-3, |_| f64::INFINITY), None);
+        assert_eq!(newton_bracket(0.0, 3, |_| 1e-3, |_| f64::NAN), None);
     }
 
     #[test]
