@@ -308,7 +308,8 @@ def test_parts_of_epochs_nearly_decay_as_bounded(released, still, variance, y, l
     law = one if released == 1 else np.add.outer(one, one)
     values = ((law + still) / (released + still)) ** (0.5 + 1j * y)
     exact = abs(values @ weights if released == 1 else weights @ values @ weights)
-    bound = float(allocation.decay(half_moments.Allocation(released, arb(variance), still), arb(y)))
+    dealt = half_moments.Allocation(released, arb(variance), still)
+    bound = float(allocation.decay(dealt, arb(1) / 2, arb(1), arb(y)))
     assert least * bound < exact <= bound
 
 

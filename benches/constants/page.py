@@ -123,21 +123,25 @@ def write(found: list[Constant], fixed: set[Place], effects: dict[int, Effect], 
             rows[constant] = f" {effects[number].questions} | {words} |"
         else:
             rows[constant] = said[row(constant)]
-    head = _HEAD.format(
-        factor=FACTOR,
-        each=EACH_KIND,
-        kinds=kinds,
-        seed=SEED,
-        slow=TOO_SLOW,
-        most=MOST_ASKED,
-        seconds=MOST_SECONDS,
-        faster=FASTER,
-        slower=SLOWER,
-        much_slower=MUCH_SLOWER,
-        summary=summary(rows.values()),
-        machine=describe_machine(),
+    head = with_facts(
+        _HEAD, rows.values(), FASTER, SLOWER, each=EACH_KIND, kinds=kinds, seed=SEED, slow=TOO_SLOW
     )
     PAGE.write_text(with_tables(head, rows, _room_of), encoding="utf-8")
+
+
+def with_facts(head: str, words: Iterable[str], faster: float, slower: float, **others: float) -> str:
+    """Fill the head of a page with how constants were measured, and with the counts of their `words`."""
+    return head.format(
+        factor=FACTOR,
+        most=MOST_ASKED,
+        seconds=MOST_SECONDS,
+        faster=faster,
+        slower=slower,
+        much_slower=MUCH_SLOWER,
+        summary=summary(words),
+        machine=describe_machine(),
+        **others,
+    )
 
 
 def _room_of(constant: Constant) -> str:

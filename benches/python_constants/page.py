@@ -2,9 +2,8 @@
 
 from pathlib import Path
 
-from benches.compare.machine import describe_machine
-from benches.constants.comparing import FACTOR, MOST_ASKED, MOST_SECONDS, PATIENCE, TIMES, Effect
-from benches.constants.page import MUCH_SLOWER, known, row, summary, with_tables, worded
+from benches.constants.comparing import PATIENCE, TIMES, Effect
+from benches.constants.page import known, row, with_facts, with_tables, worded
 from benches.constants.source import Constant
 from benches.python_constants.measure import TOO_SLOW
 
@@ -65,20 +64,8 @@ def write(found: list[Constant], effects: dict[int, Effect], questions: int) -> 
             rows[constant] = f" {effects[number].questions} | {words} |"
         else:
             rows[constant] = said[row(constant)]
-    head = _HEAD.format(
-        factor=FACTOR,
-        questions=questions,
-        slow=TOO_SLOW,
-        most=MOST_ASKED,
-        seconds=MOST_SECONDS,
-        times=TIMES,
-        patience=PATIENCE,
-        faster=FASTER,
-        slower=SLOWER,
-        much_slower=MUCH_SLOWER,
-        summary=summary(rows.values()),
-        machine=describe_machine(),
-    )
+    others = {"questions": questions, "slow": TOO_SLOW, "times": TIMES, "patience": PATIENCE}
+    head = with_facts(_HEAD, rows.values(), FASTER, SLOWER, **others)
     PAGE.write_text(with_tables(head, rows, folder_of), encoding="utf-8")
 
 

@@ -42,6 +42,7 @@ def simulated(
     totals = np.zeros(2)
 
     def check(sums: Floats, job: tuple[Run, int, int]) -> None:
+        """Raise an error if a worker's sums cannot be those of samples in [0, 1]."""
         _, first, end = job
         check_floats(sums, "the sums of samples", (end - first, 2))
         # Each sample is in [0, 1], and sums over a task are rounded.

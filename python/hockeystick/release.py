@@ -215,6 +215,7 @@ def mean(
         count = dp.t.make_count(domain, dp.symmetric_distance())
 
         def make(noise: Any, scale: float) -> Any:
+            """Return the measurement of the sum and, where the size is private, of the count."""
             # The same noise relative to what one example can change.
             parts = [total >> noise(scale=scale * half)]
             if relation == "add_remove":
@@ -394,6 +395,7 @@ def _smallest_scale(make: Callable[[float], Any], distance: int, epsilon: float)
     failure = needed("opendp.mod", "release").OpenDPException
 
     def enough(scale: float) -> bool:
+        """Whether noise of this scale spends at most epsilon."""
         try:
             return _spent(make(scale), distance) <= epsilon
         except failure as error:

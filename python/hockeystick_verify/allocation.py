@@ -153,21 +153,24 @@ def rarely_below(allocation: Allocation, part: arb) -> arb:
     return above("gaussian", arb(1), {ZERO: arb(1)}, away)
 
 
-def decay(allocation: Allocation, y: arb) -> arb:
-    """Bound |E[W^(1/2 + iy')]| for all y' >= y (V15)."""
+def decay(allocation: Allocation, power: arb, moment: arb, y: arb) -> arb:
+    """Bound |E[W^(power + iy')]| for all y' >= y, from E[W^power] (V15, V27)."""
     stiffness = allocation.batches / allocation.variance
     if not allocation.others or not allocation.variance_of_others.is_zero():
         if allocation.others:
             stiffness += allocation.others / allocation.variance_of_others
-        return (-(y**2) / (2 * stiffness)).exp()
-    still, best = arb(fmpq(allocation.others, allocation.total)), arb(1)
+        return moment * (-(y**2) / (2 * stiffness)).exp()
+    still, best = arb(fmpq(allocation.others, allocation.total)), moment
     parts = [(-arb(level) / 8).exp() for level in range(LEVELS)]
     levels = [((1 - still) * part, rarely_below(allocation, part)) for part in parts]
     for angle in (arb(3) / 2 * arb(fmpq(3, 4)) ** i for i in range(ANGLES)):
         cost = (stiffness * angle**2 / 2).exp()
+        if power < 0:
+            cost *= (angle / 2).cos() ** power
         for moved, rare in levels if cost < (y * angle).exp() else ():
             phase = (still + moved * acb(0, angle).exp()).arg()
-            best = best.min(cost * ((-y * phase).exp() + (still + moved).sqrt() * rare))
+            largest = (still if power < 0 else still + moved) ** power
+            best = best.min(cost * ((-y * phase).exp() * moment + largest * rare))
     return best
 
 
@@ -219,7 +222,7 @@ def transforms(text: str, _precision: int) -> tuple[arb, list[acb], arb]:
             product, most = [acb(probability)] * (terms + 1), probability
             for allocation in dealt:
                 product = [a * b for a, b in zip(product, moments(allocation), strict=True)]
-                most *= decay(allocation, last)
+                most *= decay(allocation, arb(1) / 2, arb(1), last)
             mixed = [a + b for a, b in zip(mixed, product, strict=True)]
             beyond += most
         if epoch.added:

@@ -75,6 +75,7 @@ def epochs_of_step(step: Object, count: int, direction: str) -> list[tuple[Dealt
     choice(noise, "noise of dealt batches", "gaussian laplace")
 
     def block(size: int, times: int) -> list[Block]:
+        """Return the batches with so many releases each, or none."""
         if size == 0 or times == 0:
             return [Block(size, 0, None)] if size else []
         # Several releases with Gaussian noise are one with less noise.

@@ -93,6 +93,7 @@ class Work:
         calls, tolerance = [0], arb(2) ** -GOAL
 
         def counted(x: acb, analytic: bool) -> Any:
+            """Return the integrand, and count that it was asked for."""
             calls[0] += 1
             return integrand(x, analytic)
 

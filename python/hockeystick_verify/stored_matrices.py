@@ -60,6 +60,7 @@ def largest_of_sets(weights: Gram, separation: int, most: int, exactly: bool = F
     steps, best, attained = len(weights), 0, False
 
     def extended(chosen: list[int], total: int, signs: bool) -> None:
+        """Look at a set of steps and at all sets that continue it."""
         nonlocal best, attained
         if total > best or (total == best and signs):
             best, attained = total, signs

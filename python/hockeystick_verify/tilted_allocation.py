@@ -14,15 +14,7 @@ from typing import NamedTuple
 
 from flint import acb, acb_mat, acb_series, arb, arb_poly, ctx, fmpq
 
-from hockeystick_verify.allocation import (
-    ANGLES,
-    LEVELS,
-    NAMES,
-    OF_RAYS,
-    Epoch,
-    epochs_of_step,
-    rarely_below,
-)
+from hockeystick_verify.allocation import NAMES, OF_RAYS, Epoch, decay, epochs_of_step
 from hockeystick_verify.checker import (
     CHUNK,
     Composition,
@@ -296,27 +288,6 @@ def moments_of(allocation: Allocation, rule: Rule, line: Line, added: bool) -> M
     return Moments(
         [each.conjugate() for each in found], whole_moments(of_allocation(allocation), beyond)[beyond]
     )
-
-
-def decay(allocation: Allocation, power: arb, moment: arb, y: arb) -> arb:
-    """Bound |E[W^(power + iy')]| for all y' >= y, from E[W^power] (V27, 3)."""
-    stiffness = allocation.batches / allocation.variance
-    if not allocation.others or not allocation.variance_of_others.is_zero():
-        if allocation.others:
-            stiffness += allocation.others / allocation.variance_of_others
-        return moment * (-(y**2) / (2 * stiffness)).exp()
-    still, best = arb(fmpq(allocation.others, allocation.total)), moment
-    parts = [(-arb(level) / 8).exp() for level in range(LEVELS)]
-    levels = [((1 - still) * part, rarely_below(allocation, part)) for part in parts]
-    for angle in (arb(3) / 2 * arb(fmpq(3, 4)) ** i for i in range(ANGLES)):
-        cost = (stiffness * angle**2 / 2).exp()
-        if power < 0:
-            cost *= (angle / 2).cos() ** power
-        for moved, rare in levels if cost < (y * angle).exp() else ():
-            phase = (still + moved * acb(0, angle).exp()).arg()
-            largest = (still if power < 0 else still + moved) ** power
-            best = best.min(cost * ((-y * phase).exp() * moment + largest * rare))
-    return best
 
 
 # ---------------------------------------------------------------- the run

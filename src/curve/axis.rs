@@ -56,12 +56,12 @@ impl Axis {
         }
     }
 
-    /// The shortest step on the logarithmic axis that is worth asking after `x`.
+    /// The shortest step from `x` on the logarithmic axis at which another question is worth its time.
     pub(super) fn finest_step(&self, x: f64) -> f64 {
         if self.whole { 0.0 } else { self.resolution(x) }
     }
 
-    /// True if nothing is left to ask between `low` < `high`, which are judged.
+    /// True if `low` < `high`, whose verdicts are known, are so close that no question between them is left.
     pub(super) fn is_closed(&self, low: f64, high: f64) -> bool {
         high - low <= if self.whole { 1.0 } else { self.resolution(low) }
     }

@@ -1,8 +1,8 @@
 //! Contours that all questions about the ε of one cell share ([`crate::inversion::tilt_lattice`]).
 //!
-//! A search for ε asks for δ at several ε next to each other, and its answer is confirmed by a question for δ that knows nothing of the
-//! search. A contour that is chosen for the cell of an ε, and not for the ε itself, serves all of them: what was computed once is kept, as it
-//! would be computed again with the same bits.
+//! A search for ε asks for δ at several neighbouring ε, and one more question for δ, which uses nothing of the search, confirms its answer. All
+//! these ε mostly lie in one cell. A contour is chosen by the cell alone, so that one contour serves all of them. It is kept, which does not
+//! change any answer: the same contour, computed again, would have the same bits.
 
 use crate::inversion::cluster_runs;
 use crate::inversion::contour::Limits;
@@ -16,27 +16,27 @@ use std::sync::Arc;
 /// Contours that are kept: the latest ones. A search needs one or two; one of many points takes 5 MB.
 const CAPACITY: usize = 4;
 
-/// The contours of the cells that questions needed so far.
+/// The contours of the cells of all questions so far.
 #[derive(Debug, Default)]
 pub(super) struct CellContours {
     lattice: TiltLattice,
     contours: Vec<CellContour>,
-    /// Work of contours, as if those that are asked for again were computed again.
+    /// Work of all contours that were asked for. One that was kept counts again each time, so that work does not depend on what is kept.
     work: u64,
 }
 
-/// What inversion of all runs comes to in a cell.
+/// The outcome of choosing a contour for the inversion of all runs in a cell.
 #[derive(Debug, Clone)]
 pub(super) enum CellInversion {
-    /// This contour.
+    /// There is this contour.
     Contour(Arc<ContourSum>),
-    /// It takes too many points.
+    /// Every contour takes too many points.
     TooLong,
-    /// That of the runs with a large loss takes far fewer points.
+    /// Inversion of the runs with a large loss takes far fewer points.
     LeftToSplit,
 }
 
-/// What inversion comes to in a cell, and its work.
+/// That outcome for one cell and one tolerance, with the work that it took.
 #[derive(Debug)]
 struct CellContour {
     place: i32,
@@ -66,8 +66,8 @@ impl CellContours {
         self.lattice.cell_of_delta(segments, log_delta)
     }
 
-    /// The contour of a cell for relative errors of δ near e^`log_tolerance`, within `limits`, which may depend on what inversion of
-    /// the runs with a large loss comes to.
+    /// The contour of a cell for relative errors of δ near e^`log_tolerance`, within `limits`, which may depend on the
+    /// contour for the runs with a large loss.
     pub(super) fn contour(
         &mut self,
         segments: &mut [Segment],

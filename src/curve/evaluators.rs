@@ -21,7 +21,7 @@ pub(crate) struct Evaluators {
 }
 
 impl Evaluators {
-    /// None yet; outputs of probability e^`log_truncated_mass` under P are not part of the law.
+    /// No evaluators yet, of a law without outputs that have the probability e^`log_truncated_mass` under P.
     pub(crate) fn new(log_truncated_mass: f64) -> Self {
         Self {
             contours: Vec::new(),
@@ -53,7 +53,7 @@ impl Evaluators {
         self.grids.clear();
     }
 
-    /// Moves them out and leaves none.
+    /// Returns all evaluators and leaves none behind.
     pub(crate) fn take(&mut self) -> Self {
         std::mem::replace(self, Self::new(self.log_truncated_mass))
     }

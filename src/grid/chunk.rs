@@ -11,7 +11,7 @@ use crate::grid::cells::Part;
 use crate::grid::frame::{Frame, HalfCell, HalfCells, QUADRATURE};
 use crate::loss::loss_curve::Sweep;
 use crate::loss::smooth_piece::{Point, Scratch};
-use crate::special::gauss_legendre::GaussLegendre;
+use crate::special::gauss_legendre::{GaussLegendre, SIX_NODES, THREE_NODES};
 use crate::stopping::checkpoint;
 
 /// Widths up to which each rule has a relative error of at most [`QUADRATURE`], see above; for twice the first the error
@@ -225,9 +225,9 @@ impl<'a> Walk<'a> {
                 self.add(cell, start + half_width * (1.0 + node), weight * half_width);
             };
             if width <= WIDTH_OF_3 {
-                NODES_3.iter().for_each(|&(node, weight)| add(node, weight));
+                THREE_NODES.iter().for_each(|&(node, weight)| add(node, weight));
             } else if width <= WIDTH_OF_6 {
-                NODES_6.iter().for_each(|&(node, weight)| add(node, weight));
+                SIX_NODES.iter().for_each(|&(node, weight)| add(node, weight));
             } else {
                 let rule = GaussLegendre::get();
                 rule.nodes
@@ -256,21 +256,6 @@ impl<'a> Walk<'a> {
         frame.deposit(masses, cell, point.loss, log_mass);
     }
 }
-
-/// Gauss–Legendre rules of 3 and 6 nodes: nodes and weights on [−1, 1].
-const NODES_3: [(f64, f64); 3] = [
-    (-0.774_596_669_241_483_4, 5.0 / 9.0),
-    (0.0, 8.0 / 9.0),
-    (0.774_596_669_241_483_4, 5.0 / 9.0),
-];
-const NODES_6: [(f64, f64); 6] = [
-    (-0.932_469_514_203_152, 0.171_324_492_379_170_35),
-    (-0.661_209_386_466_264_5, 0.360_761_573_048_138_6),
-    (-0.238_619_186_083_196_9, 0.467_913_934_572_691_04),
-    (0.238_619_186_083_196_9, 0.467_913_934_572_691_04),
-    (0.661_209_386_466_264_5, 0.360_761_573_048_138_6),
-    (0.932_469_514_203_152, 0.171_324_492_379_170_35),
-];
 
 #[cfg(test)]
 mod tests;

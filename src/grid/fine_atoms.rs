@@ -1,19 +1,19 @@
 //! Both laws of a loss that has very many atoms between any two points of the grid.
 //!
 //! The upper law moves the mass of an atom to the two ends of its interval, as for all losses. In the lower law each atom is *split*: at a distance
-//! τh above g_i the fraction 1 − φ(τ) of it, under P and under Q alike, is merged with others at g_i, and φ(τ) at g_{i+1}. Drawing the part is a function
-//! of the output and of independent randomness, which changes no curve, so that Theorem 2 of `docs/theory/grid.md` holds for the parts. An atom that is
-//! next to the middle of an interval then moves log(p/q) of neither point by more than its place says: cut there, atoms that happen to lie on one side
-//! of the cut would move it by half of their distance.
+//! τh above g_i the fraction 1 − φ(τ) of it, under P and under Q alike, is merged with others at g_i, and φ(τ) at g_{i+1}. Which of both parts an output
+//! falls into is drawn independently of everything else. That changes no curve, so that Theorem 2 of `docs/theory/grid.md` holds for the parts. If each
+//! interval were cut in its middle instead, log(p/q) of a grid point would depend on which atoms happen to lie on its side of a cut, and
+//! would be off by up to half of their distance.
 
 use crate::grid::frame::{Frame, HalfCells, QUADRATURE};
 use crate::loss::loss_curve::FineAtoms;
 
 /// φ(τ), the part of an atom at τ ∈ [0, 1] that goes to the upper point, with φ(1 − τ) = 1 − φ(τ).
 ///
-/// What a point merges is a sum over atoms with the weights 1 − φ(|τ|). Its mean is at the point if atoms are even, but for the error of a sum
-/// of equidistant values as an integral. Two derivatives of φ are 0 at both ends, so that this falls with the fourth power of the distance
-/// of the atoms over h, and with the second for φ(τ) = τ: with eight atoms to an interval that lowers the law fifty times as far.
+/// A grid point merges all atoms with the weights 1 − φ(|τ|). If atoms are equidistant, their mean is at the point but for the error of such a sum in
+/// place of an integral. As two derivatives of φ are 0 at both ends, this error falls with the fourth power of the distance of the atoms over h. With
+/// φ(τ) = τ it would fall with the second power, and eight atoms to an interval would lower the law fifty times as far.
 fn part_above(tau: f64) -> f64 {
     (tau * tau * tau * (10.0 - 15.0 * tau + 6.0 * tau * tau)).clamp(0.0, 1.0)
 }

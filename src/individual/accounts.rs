@@ -124,11 +124,9 @@ impl Accounts {
             return Ok(());
         }
         let scale = ShiftScale::new(largest, noise_multiplier);
-        let rate = if sample_rate < 1.0 {
-            Some(rate_index(&mut self.rates, sample_rate)?)
-        } else {
-            None
-        };
+        let rate = (sample_rate < 1.0)
+            .then(|| rate_index(&mut self.rates, sample_rate))
+            .transpose()?;
         let examples = &mut self.examples;
         in_pool(|| {
             examples

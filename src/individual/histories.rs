@@ -93,11 +93,9 @@ impl Histories {
             return Ok(());
         }
         let scale = ShiftScale::new(largest, noise_multiplier);
-        let rate = if sample_rate < 1.0 {
-            Some(rate_index(&mut self.rates, sample_rate)?)
-        } else {
-            None
-        };
+        let rate = (sample_rate < 1.0)
+            .then(|| rate_index(&mut self.rates, sample_rate))
+            .transpose()?;
         for (history, &shift) in self.examples.iter_mut().zip(shifts) {
             if shift == 0.0 {
                 continue;

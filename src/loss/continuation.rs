@@ -303,17 +303,10 @@ mod tests {
     use super::*;
     use crate::step::GroupLaw;
     use realfft::num_complex::Complex64;
-    use std::sync::Arc;
 
     fn piece(records: u64, rate: f64, sigma: f64) -> Piece {
-        Piece {
-            pair: Arc::new(MixturePair::new(&GroupLaw::binomial(records, rate).unwrap(), sigma).unwrap()),
-            in_p: true,
-            in_q: true,
-            start: f64::NEG_INFINITY,
-            end: f64::INFINITY,
-            gate: None,
-        }
+        let law = GroupLaw::binomial(records, rate).unwrap();
+        Piece::whole(MixturePair::new(&law, sigma).unwrap(), (true, true))
     }
 
     /// |r(x + ia)| and its argument from complex exponentials.

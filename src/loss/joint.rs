@@ -149,17 +149,9 @@ pub(crate) mod tests {
     pub(crate) fn pieces(present: f64, sigma: f64, shift: f64) -> Vec<Piece> {
         let law = GroupLaw::explicit(&[1.0 - present, present], &[0.0, shift]).unwrap();
         let pair = Arc::new(MixturePair::new(&law, sigma).unwrap());
-        let of = |in_p: bool, start: f64, end: f64| Piece {
-            pair: Arc::clone(&pair),
-            in_p,
-            in_q: !in_p,
-            start,
-            end,
-            gate: None,
-        };
         vec![
-            of(true, 0.5 * shift, f64::INFINITY),
-            of(false, f64::NEG_INFINITY, -0.5 * shift),
+            Piece::new(&pair, (true, false), 0.5 * shift, f64::INFINITY),
+            Piece::new(&pair, (false, true), f64::NEG_INFINITY, -0.5 * shift),
         ]
     }
 

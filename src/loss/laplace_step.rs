@@ -295,13 +295,7 @@ impl LaplaceLoss {
     fn threshold_below(&self, level: f64, at_zero: Gap) -> (f64, Gap) {
         let mut less = 0.0;
         for attempt in 0..ATTEMPTS {
-            // Where the crossing is a number, what is taken off may be too little to move it.
-            let nudge = if attempt > 0 {
-                f64::EPSILON * f64::powi(4.0, attempt)
-            } else {
-                0.0
-            };
-            let at = self.crossing(level, less) * (1.0 - nudge);
+            let at = self.crossing(level, less) * (1.0 - nudge(attempt));
             let gap = self.gap(at, level);
             if gap.is_surely_below() {
                 return (at, gap);
@@ -318,12 +312,7 @@ impl LaplaceLoss {
     fn threshold_above(&self, level: f64) -> f64 {
         let mut more = 0.0;
         for attempt in 0..ATTEMPTS {
-            let nudge = if attempt > 0 {
-                f64::EPSILON * f64::powi(4.0, attempt)
-            } else {
-                0.0
-            };
-            let at = (self.crossing(level, -more) * (1.0 + nudge)).min(self.last());
+            let at = (self.crossing(level, -more) * (1.0 + nudge(attempt))).min(self.last());
             let gap = self.gap(at, level);
             if gap.is_surely_above() {
                 return at;
@@ -370,6 +359,15 @@ impl LaplaceLoss {
         } else {
             start
         }
+    }
+}
+
+/// By which part a crossing is moved further away each time: where it is a number, the first distances may be too little to move it.
+fn nudge(attempt: i32) -> f64 {
+    if attempt > 0 {
+        f64::EPSILON * f64::powi(4.0, attempt)
+    } else {
+        0.0
     }
 }
 

@@ -31,14 +31,7 @@ impl StepLoss {
         if let Some(shift) = pair.single_shift() {
             return Ok((shift != 0.0).then(|| Self::shift(shift.abs() / noise_multiplier)));
         }
-        let piece = Piece {
-            pair: Arc::new(pair),
-            in_p: direction == Direction::Remove,
-            in_q: direction == Direction::Add,
-            start: f64::NEG_INFINITY,
-            end: f64::INFINITY,
-            gate: None,
-        };
+        let piece = Piece::whole(pair, (direction == Direction::Remove, direction == Direction::Add));
         Ok(Some(Self::new(SmoothLoss::new(vec![piece], 0.0))))
     }
 
@@ -52,15 +45,10 @@ impl StepLoss {
         if let Some(shift) = pair.single_shift() {
             return Ok((shift != 0.0).then(|| Self::shift(2.0 * shift.abs() / noise_multiplier)));
         }
-        let piece = Piece {
-            pair: Arc::new(pair),
-            in_p: true,
-            in_q: true,
-            start: f64::NEG_INFINITY,
-            end: f64::INFINITY,
-            gate: None,
-        };
-        Ok(Some(Self::new(SmoothLoss::new(vec![piece], 0.0))))
+        Ok(Some(Self::new(SmoothLoss::new(
+            vec![Piece::whole(pair, (true, true))],
+            0.0,
+        ))))
     }
 
     /// One record replaced in a fixed batch (PITFALLS Theorem 14 and §8): the hockey-stick curve is that of the
@@ -82,22 +70,8 @@ impl StepLoss {
         let unshifted = law.log_probability_of_zero().exp();
         let inside = libm::erf(middle / (noise_multiplier * std::f64::consts::SQRT_2)); // 1 − 2a
         let pair = Arc::new(pair);
-        let above = Piece {
-            pair: pair.clone(),
-            in_p: true,
-            in_q: false,
-            start: middle,
-            end: f64::INFINITY,
-            gate: None,
-        };
-        let below = Piece {
-            pair,
-            in_p: false,
-            in_q: true,
-            start: f64::NEG_INFINITY,
-            end: -middle,
-            gate: None,
-        };
+        let above = Piece::new(&pair, (true, false), middle, f64::INFINITY);
+        let below = Piece::new(&pair, (false, true), f64::NEG_INFINITY, -middle);
         let loss = SmoothLoss::new(vec![above, below], unshifted * inside);
         Ok(Some(Self::new(loss)))
     }

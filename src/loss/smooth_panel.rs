@@ -316,20 +316,13 @@ mod tests {
     use crate::step::GroupLaw;
     use realfft::num_complex::Complex64;
     use std::f64::consts::{LN_2, PI};
-    use std::sync::Arc;
 
     const RATE: f64 = 0.02;
     const SIGMA: f64 = 0.9;
 
     fn piece(in_p: bool, in_q: bool) -> Piece {
-        Piece {
-            pair: Arc::new(MixturePair::new(&GroupLaw::binomial(1, RATE).unwrap(), SIGMA).unwrap()),
-            in_p,
-            in_q,
-            start: f64::NEG_INFINITY,
-            end: f64::INFINITY,
-            gate: None,
-        }
+        let pair = MixturePair::new(&GroupLaw::binomial(1, RATE).unwrap(), SIGMA).unwrap();
+        Piece::whole(pair, (in_p, in_q))
     }
 
     /// log |P(x)(e^{zℓ(x)} − 1)| for complex x and z by its definition.

@@ -77,6 +77,23 @@ impl Scratch {
 }
 
 impl Piece {
+    /// The outputs from `start` to `end` of a pair whose mixture is in P, in Q, without a gate.
+    pub(crate) fn new(pair: &Arc<MixturePair>, (in_p, in_q): (bool, bool), start: f64, end: f64) -> Self {
+        Self {
+            pair: Arc::clone(pair),
+            in_p,
+            in_q,
+            start,
+            end,
+            gate: None,
+        }
+    }
+
+    /// All outputs of such a pair.
+    pub(crate) fn whole(pair: MixturePair, is_in: (bool, bool)) -> Self {
+        Self::new(&Arc::new(pair), is_in, f64::NEG_INFINITY, f64::INFINITY)
+    }
+
     /// σ.
     pub(crate) fn noise_multiplier(&self) -> f64 {
         self.pair.noise_multiplier()
@@ -342,15 +359,9 @@ mod tests {
     use super::*;
     use crate::step::GroupLaw;
 
-    fn piece(records: u64, rate: f64, sigma: f64, (in_p, in_q): (bool, bool)) -> Piece {
-        Piece {
-            pair: Arc::new(MixturePair::new(&GroupLaw::binomial(records, rate).unwrap(), sigma).unwrap()),
-            in_p,
-            in_q,
-            start: f64::NEG_INFINITY,
-            end: f64::INFINITY,
-            gate: None,
-        }
+    fn piece(records: u64, rate: f64, sigma: f64, is_in: (bool, bool)) -> Piece {
+        let law = GroupLaw::binomial(records, rate).unwrap();
+        Piece::whole(MixturePair::new(&law, sigma).unwrap(), is_in)
     }
 
     /// mpmath, 34 digits, with T(z) = erfc(z/sqrt(2))/2: log(sum(w[j]*T((x-j)/sigma))) and log(T(x/sigma)).

@@ -17,6 +17,21 @@ pub(crate) const REAL_AXIS: f64 = 0.5 * (ELLIPSE + 1.0 / ELLIPSE);
 /// Half-axis of the ellipse along the imaginary direction: (ρ − 1/ρ)/2.
 pub(crate) const IMAGINARY_AXIS: f64 = 0.5 * (ELLIPSE - 1.0 / ELLIPSE);
 
+/// Nodes in [−1, 1] of the rules with three and with six nodes, each with its weight.
+pub(crate) const THREE_NODES: [(f64, f64); 3] = [
+    (-0.774_596_669_241_483_4, 5.0 / 9.0),
+    (0.0, 8.0 / 9.0),
+    (0.774_596_669_241_483_4, 5.0 / 9.0),
+];
+pub(crate) const SIX_NODES: [(f64, f64); 6] = [
+    (-0.932_469_514_203_152, 0.171_324_492_379_170_35),
+    (-0.661_209_386_466_264_5, 0.360_761_573_048_138_6),
+    (-0.238_619_186_083_196_9, 0.467_913_934_572_691_04),
+    (0.238_619_186_083_196_9, 0.467_913_934_572_691_04),
+    (0.661_209_386_466_264_5, 0.360_761_573_048_138_6),
+    (0.932_469_514_203_152, 0.171_324_492_379_170_35),
+];
+
 /// The rule: nodes ascending, and their weights (which sum to 2).
 #[derive(Debug)]
 pub(crate) struct GaussLegendre {

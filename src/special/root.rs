@@ -5,7 +5,7 @@
 //! | values of a decreasing function | [`solve_decreasing`], from the values at both ends [`solve_decreasing_between`] |
 //! | the same, where a rough root below the true one suffices | [`false_position`] |
 //! | where such a search may start | [`bracket_decreasing`] |
-//! | values and slopes of an increasing function | [`newton_increasing`] |
+//! | values and slopes of an increasing function | [`newton_increasing`], from one point [`newton_bracket`] |
 //! | whether a condition is met | [`bisect`] |
 //! | values of a function with one minimum | [`golden_section`], [`brent`], in a slice [`last_descent`] |
 //!
@@ -121,6 +121,49 @@ pub(crate) fn bracket_decreasing(
         near = far;
         step = (2.0 * step).min(max_step);
     }
+}
+
+/// The ends of an interval that holds the root of an increasing function, by Newton's method from `start`; `None` where a step leads beyond the
+/// range of numbers.
+///
+/// `step` returns the step from a point to the root of the tangent there, or as much of it as can be trusted. A step of 0 ends the search at a
+/// point that is good enough, which both ends then are. Otherwise the ends are those of the points seen that are closest to the root from
+/// below and from above, infinite if there is none, and the search ends where their distance is at most `width(high)`, or after `rounds`
+/// points. Once both are finite, every second step and every one that leads out of the interval goes to its middle instead: Newton's method
+/// follows a function that rises by leaps in small steps, or to and fro. This is for roots to a few digits.
+pub(crate) fn newton_bracket(
+    start: f64,
+    rounds: usize,
+    width: impl Fn(f64) -> f64,
+    mut step: impl FnMut(f64) -> f64,
+) -> Option<(f64, f64)> {
+    let (mut x, mut low, mut high) = (start, f64::NEG_INFINITY, f64::INFINITY);
+    for round in 0..rounds {
+        let newton = step(x);
+        if newton == 0.0 {
+            return Some((x, x));
+        }
+        if newton > 0.0 {
+            low = x;
+        } else {
+            high = x;
+        }
+        let is_bracketed = low.is_finite() && high.is_finite();
+        if is_bracketed && high - low <= width(high) {
+            return Some((low, high));
+        }
+        let next = x + newton;
+        let is_inside = next > low && next < high;
+        x = if is_bracketed && (round % 2 == 1 || !is_inside) {
+            0.5 * (low + high)
+        } else {
+            next
+        };
+        if !x.is_finite() {
+            return None;
+        }
+    }
+    Some((low, high))
 }
 
 /// The root of an increasing function in [low, high] by Newton's method, from the middle; steps that would leave the bracket of all
@@ -320,145 +363,4 @@ pub(crate) fn first_where(start: usize, end: usize, is_met: impl Fn(usize) -> bo
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_root_is_met_from_above_in_few_evaluations() {
-        let mut evaluations = 0;
-        let root = solve_decreasing(0.0, 4.0, 1e-12, |x: f64| {
-            evaluations += 1;
-            Ok::<_, ()>(2.0 - x * x)
-        })
-        .unwrap();
-        assert!(root * root >= 2.0 && root - 2f64.sqrt() <= 1e-12);
-        assert!(evaluations <= 20, "{evaluations}");
-    }
-
-    #[test]
-    fn a_step_function_takes_no_more_than_bisection() {
-        let mut evaluations = 0;
-        let root = solve_decreasing(0.0, 1.0, 1e-9, |x: f64| {
-            evaluations += 1;
-            Ok::<_, ()>(if x < 0.3 { f64::INFINITY } else { f64::NEG_INFINITY })
-        })
-        .unwrap();
-        assert!(
-            (0.3..0.3 + 1.1e-9).contains(&root) && evaluations <= 34,
-            "{root} {evaluations}"
-        );
-    }
-
-    #[test]
-    fn brackets_are_found_on_both_sides_and_where_values_end() {
-        // 10 − x has its root at 10; beyond 12.3 there are no values.
-        let value = |x: f64| (x < 12.3).then_some(10.0 - x);
-        for start in [-30.0, 9.9, 10.5, 12.0] {
-            let [low, high] =
-                bracket_decreasing((start, 10.0 - start), [1e-3, 1.0, 8.0], -1e3..=1e3, value).unwrap();
-            assert!(low.0 < 10.0 && high.0 >= 10.0, "{start} {low:?} {high:?}");
-            assert_eq!((low.1, high.1), (10.0 - low.0, 10.0 - high.0));
-        }
-        let beyond = |x: f64| (x < 9.0).then_some(10.0 - x);
-        assert!(bracket_decreasing((0.0, 10.0), [1e-3, 1.0, 8.0], -1e3..=1e3, beyond).is_none());
-        assert!(bracket_decreasing((0.0, 10.0), [1e-3, 1.0, 8.0], -1e3..=9.0, value).is_none());
-    }
-
-    #[test]
-    fn false_positions_approach_the_root() {
-        let (mut nearest, mut evaluations) = (f64::INFINITY, 0);
-        false_position(((0.0, 2.0), (4.0, -14.0)), 8, |x| {
-            evaluations += 1;
-            nearest = nearest.min((x - 2f64.sqrt()).abs());
-            Some(2.0 - x * x)
-        });
-        assert!(nearest < 0.05 && evaluations == 8, "{nearest} {evaluations}");
-        false_position(((0.0, 1.0), (1.0, -1.0)), 8, |x| {
-            evaluations += 1;
-            assert_eq!(x, 0.5);
-            None
-        });
-        assert_eq!(evaluations, 9);
-    }
-
-    #[test]
-    fn newton_in_a_bracket_finds_the_root_also_where_slopes_mislead() {
-        let mut steps = 0;
-        let cubic = newton_increasing((-10.0, 10.0), f64::EPSILON, 0.0, |x: f64| {
-            steps += 1;
-            (x * x * x - 2.0, 3.0 * x * x)
-        });
-        assert!((cubic - 2f64.cbrt()).abs() < 1e-15 && steps < 20, "{cubic} {steps}");
-        // The arctangent sends Newton's method ever farther away from 1.4 on.
-        let found = newton_increasing((-5.0, 100.0), 1e-15, 1.0, |x: f64| {
-            ((x - 0.25).atan(), 1.0 / (1.0 + (x - 0.25).powi(2)))
-        });
-        assert!((found - 0.25).abs() < 1e-14, "{found}");
-    }
-
-    #[test]
-    fn bisection_ends_on_the_side_where_the_condition_is_met() {
-        let found = bisect((0.0, 1.0), 100, |_| 1e-9, |x| Ok::<_, ()>(x > 0.3)).unwrap();
-        assert!(found > 0.3 && found <= 0.3 + 1e-9, "{found}");
-        let rough = bisect((0.0, 1.0), 3, |_| 0.0, |x| Ok::<_, ()>(x > 0.3)).unwrap();
-        assert_eq!(rough, 0.375);
-    }
-
-    #[test]
-    fn golden_section_finds_a_minimum() {
-        let (point, value) = golden_section(-3.0, 5.0, 60, |x| (x - 1.25).powi(2));
-        assert!((point - 1.25).abs() < 1e-7 && value < 1e-14);
-    }
-
-    #[test]
-    fn brent_finds_a_smooth_minimum_in_few_values() {
-        let mut calls = 0;
-        let h = |x: f64| x.exp() - 2.0 * x;
-        let found = brent([(-1.0, h(-1.0)), (0.5, h(0.5)), (3.0, h(3.0))], 1e-6, 80, |x| {
-            calls += 1;
-            h(x)
-        });
-        assert!(
-            (found.0 - std::f64::consts::LN_2).abs() < 1e-6 && calls < 15,
-            "{found:?} {calls}"
-        );
-    }
-
-    #[test]
-    fn the_first_index_that_meets_a_condition_is_found() {
-        for first in 3..=9 {
-            assert_eq!(first_where(3, 9, |i| i >= first), first);
-        }
-        assert_eq!(first_where(4, 4, |_| true), 4);
-    }
-
-    #[test]
-    fn the_last_descent_is_the_minimum() {
-        for (values, minimum) in [
-            (&[3.0, 1.0, 0.5, 2.0][..], 2),
-            (&[1.0, 2.0], 0),
-            (&[2.0, 1.0, 1.0], 2),
-            (&[], 0),
-        ] {
-            assert_eq!(last_descent(values, |&value| value), minimum);
-        }
-    }
-
-    #[test]
-    fn a_tolerance_of_zero_ends_at_neighbouring_numbers() {
-        let root = solve_decreasing(0.0, 2.0, 0.0, |x: f64| Ok::<_, ()>(2.0 - x * x)).unwrap();
-        assert!(root * root >= 2.0 && root.next_down().powi(2) <= 2.0, "{root}");
-    }
-
-    #[test]
-    fn example_of_solve_decreasing() {
-        let root = solve_decreasing(0.0, 2.0, 1e-12, |x: f64| Ok::<_, ()>(2.0 - x * x)).unwrap();
-        assert!((root - 2f64.sqrt()).abs() < 1e-11);
-    }
-
-    #[test]
-    fn example_of_golden_section() {
-        let (x, _) = golden_section(0.0, 3.0, 50, |x| (x - 1.0).powi(2));
-        assert!((x - 1.0).abs() < 1e-6);
-    }
-}
+mod tests;

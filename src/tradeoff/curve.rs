@@ -315,11 +315,7 @@ impl TradeoffCurve {
     pub fn minimum(&self, other: &Self) -> Self {
         match (&*self.0, &*other.0) {
             (Node::Gaussian { distance: a }, Node::Gaussian { distance: b }) => {
-                if a >= b {
-                    self.clone()
-                } else {
-                    other.clone()
-                }
+                (if a >= b { self } else { other }).clone()
             }
             _ => Self::new(Node::Minimum(self.clone(), other.clone())),
         }
@@ -329,11 +325,7 @@ impl TradeoffCurve {
     pub fn maximum(&self, other: &Self) -> Self {
         match (&*self.0, &*other.0) {
             (Node::Gaussian { distance: a }, Node::Gaussian { distance: b }) => {
-                if a <= b {
-                    self.clone()
-                } else {
-                    other.clone()
-                }
+                (if a <= b { self } else { other }).clone()
             }
             _ => Self::new(Node::Maximum(self.clone(), other.clone())),
         }

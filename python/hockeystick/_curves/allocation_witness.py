@@ -122,7 +122,7 @@ class _End:
             bound = self.arb(0)
             for probability, dealt in epoch.patterns:
                 for each in dealt:
-                    probability *= self.checker.decay(each, at)
+                    probability *= self.checker.decay(each, self.arb(0.5), self.arb(1), at)
                 bound += probability
             total += epoch.epochs * min(0.0, float(bound.log()))
         return total

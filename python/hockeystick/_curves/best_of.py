@@ -235,7 +235,7 @@ class BestOf(SafeAnswers):
 
     @staticmethod
     def _better(points: tuple[Floats, Floats], u: Floats) -> Floats:
-        """Lower bound on the probability of an event that has probability u for the other data set."""
+        """Lower bound on the probability of an event whose probability for the other data set is u."""
         finite = np.isfinite(points[0])
         at, deltas = points[0][finite], points[1][finite]
         slopes, v = np.exp(-at), 1.0 - u
@@ -247,7 +247,7 @@ class BestOf(SafeAnswers):
         found = np.zeros_like(u)
         for joints, x in ((near, u), (far, v)):
             ascending = np.maximum.accumulate(np.nan_to_num(joints, posinf=1.0, neginf=0.0)[::-1])
-            # Any tangent is a bound: that the joints are rounded can only cost a little.
+            # Every tangent is a bound. A joint that is rounded may choose another one, which is hardly lower.
             line = at.size - 1 - np.searchsorted(ascending, x)
             with np.errstate(over="ignore", invalid="ignore"):
                 steep = 1.0 - deltas[line] - np.exp(at[line]) * v
@@ -271,7 +271,7 @@ class BestOf(SafeAnswers):
         return losses[levels[1:] - 1], joined
 
     def _bound(self, profile: _Profile, epsilon: float) -> float:
-        """Sum over the cells: delta at most."""
+        """Upper bound on delta of the best run: the sum over the cells."""
         terms = profile.weights * self._chords(profile, epsilon - profile.losses - SLACK)
         return min(1.0, self._runs.mean * float(np.sum(terms)) * (1.0 + SLACK))
 

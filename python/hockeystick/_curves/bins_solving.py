@@ -157,6 +157,7 @@ def _least_noises(
     for place, (epsilon, delta) in enumerate(zip(epsilons.tolist(), deltas.tolist(), strict=True)):
 
         def ends(noise: float, at: float = epsilon) -> tuple[float, float]:
+            """Return both ends of delta at this noise."""
             found = enclosed("delta", mechanism, noise, sampling, count, relation, np.array([at]))
             return float(found[0][0]), float(found[1][0])
 

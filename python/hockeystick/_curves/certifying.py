@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from hockeystick._curves.shuffled_curve import ShuffledCurve
 
 FORMAT, VERSION = "hockeystick-certificate", 1
-"""What the checker reads; it refuses another name or version, so both change together with it."""
+"""Name and version of the format that the checker reads. It refuses others."""
 SLACK = 10.0
 """Claims are wider than the certified interval by so many of these widths."""
 NEAR = 1.0
@@ -40,19 +40,20 @@ DELICATE = 1e-60
 """The delta below which a witness on a line is checked before it is handed out: of 4,998 random runs four had
 claims that theirs did not imply, three of them about a smaller delta and one about an epsilon of 0."""
 MOST_ABOVE, MOST_DIGITS = 2.0, 0.02
-"""How many times larger than the answer a proven bound on delta may be; or by which part of its digits, where
-that is more: far in the tail epsilon hardly changes by it."""
+"""A proven bound on delta may be so many times the answer of the engine, or the answer to the power of 1 less
+the second number where that is more: far in the tail epsilon hardly changes by it."""
 MOST_MORE = 0.05
-"""By which part of itself, and by how much besides, a claimed epsilon may be above the answer."""
+"""A claimed epsilon may be above the answer of the engine by this part of it and by this number."""
 LESS = 1e-3
-"""Or the answer for an epsilon that is less by this part: next to the largest loss delta falls that fast."""
+"""A proven bound on delta may also be the answer at an epsilon that is less by this part: next to the largest
+loss delta falls that fast."""
 OF_CLAIMS = 0.1
-"""Part of the work that claims after the first proof are, roughly: for the bar alone."""
+"""Rough part of the work that is left after the first proof, which the progress bar shows."""
 FURTHER = (1.001, 1.05, 1.5, 3.0, 10.0)
-"""By how much further than expected a claim on epsilon is looked for, until it is proven."""
+"""A claim on epsilon is tried at so many times its expected distance from the answer, until it is proven."""
 
 _LARGEST_EXPONENT = 700.0
-"""Epsilons of lines go no further: their slope e^epsilon is a number."""
+"""Largest epsilon of a line: its slope e^epsilon has to be a finite number."""
 
 Claim = dict[str, float]
 
@@ -119,7 +120,7 @@ def _require_a_lattice(run: dict[str, Any]) -> None:
 
 
 def _are_delicate(claims: list[Claim]) -> bool:
-    """Whether a witness on a line may be too coarse, as the digits that it takes were estimated."""
+    """Whether a witness on a line, whose digits are estimated, may not prove claims that are so extreme."""
     return any(
         claim["epsilon"] == 0.0 or claim.get("at_most", claim.get("at_least", 0.0)) < DELICATE
         for claim in claims
@@ -142,8 +143,8 @@ def _other_methods(run: dict[str, Any], method: str) -> tuple[str, ...]:
         return ()
     if any(step["group"]["size"] > 1 for step in run["steps"]):
         return ("published",)
-    # Few batches under much noise have long lines and short lattices. Next to the largest loss of Laplace
-    # noise a lattice is too coarse, and batches are as good as published.
+    # Few batches under much noise need many points on a line and few on a lattice. Next to the largest loss
+    # of Laplace noise a lattice is too coarse, and publishing a record's batch hardly changes delta.
     return ("lattice", "published") if method == "allocation" else ("published",)
 
 
@@ -172,7 +173,7 @@ def certificate_of(run: dict[str, Any], claims: list[Claim], witnesses: dict[str
 
 
 def _asked(curve: Curve, epsilon: float | None, delta: float | None) -> tuple[float, float, float, float]:
-    """Least and largest epsilon, least delta and the level: what the engine answers."""
+    """Return the engine's answer: the ends of epsilon, and the ends of delta."""
     if epsilon is not None:
         at = float_scalar(epsilon, "epsilon")
         least, level = (float(end) for end in curve.bounds(epsilon=at))
@@ -229,7 +230,7 @@ def _on_a_line(
 
 
 def _is_sharp(curve: Curve, run: dict[str, Any], method: str) -> bool:
-    """Whether what a method proves has a lower end that says something of the run."""
+    """Whether the lower end that a method proves is a statement about the run."""
     if method == "allocation":
         return _is_tight(curve)
     if method == "bins":  # what a part of an epoch reveals is bounded by the whole one
@@ -342,6 +343,7 @@ def point_of_tradeoff(curve: Curve | ShuffledCurve, alpha: float) -> tuple[float
         best, epsilons = float(epsilons[place]), np.linspace(low, high, 65)
 
     def line(delta: float) -> Claim:
+        """Return what follows for the trade-off function from a delta at the best epsilon."""
         height = max(1 - delta - math.exp(best) * rate, (1 - delta - rate) * math.exp(-best), 0.0)
         return {"alpha": rate, "epsilon": best, "at_least": max(0.0, height * (1 - 1e-12) - 1e-15)}
 

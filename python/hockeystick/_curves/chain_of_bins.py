@@ -121,6 +121,7 @@ def _chains(mechanism: CorrelatedNoise, noise_multiplier: float) -> tuple[Chain,
     found = coefficients(mechanism)
 
     def rounded(noise: float, first: float) -> Chain:
+        """Return the chain with its noise rounded towards `noise` and its coefficient towards `first`."""
         return Chain(
             quotient(noise_multiplier, found.scale, noise),
             quotient(found.second, found.scale, first),

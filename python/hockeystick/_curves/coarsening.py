@@ -62,6 +62,7 @@ def coarsened(steps: dict[StepKind, int]) -> tuple[dict[StepKind, int], dict[Ste
     others = _codes(_with_numbers(kind, None, None, None, None) for kind in kinds)
 
     def rounded(bits: int, leaking: bool) -> tuple[Floats, Floats, Counts, Counts]:
+        """Return the numbers with so many bits, rounded to leak more, or no more."""
         up, down = _up, _down
         if not leaking:
             up, down = down, up

@@ -72,12 +72,11 @@ def _entry(checker: Any, dealt: Any, log_delta: float) -> dict[str, Any]:
         law = checker.upper_law(cells, ratio).masses
         at = np.array(sorted(law))
         laws.append((count, at, np.array([float(law[place]) for place in at.tolist()])))
-    mean = sum(count * float(at @ mass) for count, at, mass in laws)
     low = sum(count * int(at[0]) for count, at, _ in laws)
     high = sum(count * int(at[-1]) for count, at, _ in laws)
     deviation = math.sqrt(sum(count * float((at - at @ mass) ** 2 @ mass) for count, at, mass in laws))
-    left, first = _window(laws, mean, deviation, log_delta - OUTSIDE, -1.0, low)
-    right, last = _window(laws, mean, deviation, log_delta - OUTSIDE, 1.0, high)
+    left, first = _window(laws, deviation, log_delta - OUTSIDE, -1.0, low)
+    right, last = _window(laws, deviation, log_delta - OUTSIDE, 1.0, high)
     points = _even(last - first + 2)
     if points > MOST_POINTS:
         raise UnsupportedError("the checker would need more than a minute or two for this claim")
@@ -104,7 +103,7 @@ def _deviation(block: Any) -> float:
 
 
 def _window(
-    laws: list[tuple[int, Floats, Floats]], mean: float, deviation: float, level: float, sign: float, end: int
+    laws: list[tuple[int, Floats, Floats]], deviation: float, level: float, sign: float, end: int
 ) -> tuple[float, int]:
     """Tilt and place beyond which the sum of all places has at most the probability e^level."""
     best = (math.inf, 0.0, end)

@@ -130,6 +130,6 @@ def in_plain_steps(run: dict[str, Any]) -> dict[str, Any]:
 
 
 def is_bounded_only(plain: dict[str, Any]) -> bool:
-    """Whether plain steps of a run with correlated noise reveal more, perhaps, than the run."""
+    """Whether plain steps of a run with correlated noise may reveal more than the run itself."""
     squares = (step["mechanism"].get("square") for step in plain["steps"])
     return any(square is not None and not square[-1] for square in squares)

@@ -22,7 +22,7 @@ at 1e-15."""
 class NumberOfRuns(Protocol):
     """The law of a number K of runs, by the derivative of its generating function φ(z) = E z^K.
 
-    The derivative at 1 is the mean m. What is needed of it is how fast it falls: ln(φ'(1 - u) / m).
+    The derivative at 1 is the mean m. Bounds use how fast it falls below 1: ln(φ'(1 - u) / m).
     """
 
     @property

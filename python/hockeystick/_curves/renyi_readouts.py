@@ -337,16 +337,12 @@ def _is_above(before: tuple[float, float], point: tuple[float, float], after: tu
     return rise >= (after[1] - before[1]) * (point[0] - before[0])
 
 
-def _smaller(of: _Bound, values: list[float], arguments: tuple[Any, ...]) -> float:
-    return of.both(*values)
-
-
 _RULES: dict[str, Callable[[_Bound, list[float], tuple[Any, ...]], float]] = {
     "compose": lambda of, values, arguments: math.fsum(values) * _UP,
     "repeat": lambda of, values, arguments: values[0] * arguments[0] * _UP if arguments[0] else 0.0,
     "inverse": lambda of, values, arguments: values[0],
     "symmetrize": lambda of, values, arguments: of.both(values[0], values[0]),
-    "minimum": _smaller,
+    "minimum": lambda of, values, arguments: of.both(*values),
     "maximum": lambda of, values, arguments: min(values),
 }
 """Bounds of composed, reversed and combined curves by those of the parts."""

@@ -13,9 +13,9 @@ from hockeystick._extras import needed
 from hockeystick.errors import UnsupportedError
 
 DIGITS = 30.0
-"""Digits of each moment that are proven, in natural logarithms."""
+"""Logarithm of the relative accuracy to which each moment is proven, with the opposite sign."""
 BITS = 160
-"""The 44 bits of `DIGITS`, and room for large moments and for sums of thousands of terms."""
+"""Bits of the checker's numbers: 44 for `DIGITS`, the others for large moments and sums of many terms."""
 
 
 def renyi_witness(kinds: list[Kind], _: float, order: float) -> dict[str, Any]:
@@ -47,7 +47,8 @@ def renyi_witness(kinds: list[Kind], _: float, order: float) -> dict[str, Any]:
 
 
 CELLS = 10_000
-"""Most cells of one step on a lattice: they take the checker a second for each part of its mixture."""
+"""Largest number of cells of one step on a lattice. So many take the checker a second for each part of the
+step's mixture."""
 WIDTH = 1e-7
 """Relative width of a moment that is aimed at."""
 

@@ -247,16 +247,17 @@ def _one(
     )
 
     def run(value: Any, tolerance: float) -> PrivacyCurve | ShuffledCurve:
-        found: PrivacyCurve | ShuffledCurve
+        """Return the curve of the run with this value of what is asked for."""
         known = {**numbers, **fixed}
         if unknown == "noise_multiplier" and isinstance(known.get("mechanism"), BatchClipping):
             known["mechanism"] = replace(known["mechanism"], noise_multiplier=value)
         else:
             known[unknown] = value
-        found = privacy_curve(**known, tolerance=tolerance)
+        found: PrivacyCurve | ShuffledCurve = privacy_curve(**known, tolerance=tolerance)
         return found
 
     def whole(value: Any) -> _core.TradeoffCurve:
+        """Return the trade-off function of that run."""
         curve = run(value, width)
         if isinstance(curve, ShuffledCurve):
             return curve.compiled()  # the guarantee, whose mu and error rates are the safe ends
@@ -273,6 +274,7 @@ def _one(
         return float(run(value, tolerance).beta(fpr) - (1.0 - tpr))
 
     def misses(value: Any) -> bool:
+        """Whether a run certainly misses the target."""
         if epsilon is not None:
             return bool(run(value, width).bounds(delta=delta)[0] > epsilon)
         return bool(whole(value).beta(np.array([fpr]))[1][0] < 1.0 - tpr)

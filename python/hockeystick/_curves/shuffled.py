@@ -16,8 +16,8 @@ from numpy.typing import ArrayLike
 from hockeystick import _core
 from hockeystick._arguments import Floats, count_or_counts, float_or_floats, in_shape
 from hockeystick._curves.solving import answered
-from hockeystick._executors import check_bounds, check_executor, ordered_map, slices
-from hockeystick._vocabulary.intervals import check_tolerance, levels_inside
+from hockeystick._executors import check_bounds, ordered_map, slices
+from hockeystick._vocabulary.intervals import check_settings, levels_inside
 from hockeystick._vocabulary.shuffled_step import ShuffledStep
 from hockeystick.errors import WideIntervalWarning
 
@@ -50,12 +50,8 @@ def solve_shuffled(
     WideIntervalWarning
         If the upper end alone is returned and the lower one is below it by more than the tolerance.
     """
-    if executor is not None:
-        check_executor(executor)
-    if not isinstance(bounds, bool | np.bool_):
-        raise TypeError(f"bounds must be True or False, got {type(bounds).__name__}")
+    width = check_settings(bounds, tolerance, executor)
     about = (unknown, step.sampling.batch_size, step.sampling.dataset_size, step.adjacency)
-    width = check_tolerance(tolerance)
     given = "delta" if unknown == "epsilon" else "epsilon"
     numbers: dict[str, Any] = {
         given: float_or_floats(at, given),

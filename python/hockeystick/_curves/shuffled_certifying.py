@@ -24,22 +24,22 @@ if TYPE_CHECKING:
     from hockeystick._curves.shuffled_curve import ShuffledCurve
 
 CLOSE = 1e-10
-"""By which part of itself a claimed epsilon is above the answer of the engine, where that is proven."""
+"""Relative distance of a claimed epsilon from the answer of the engine below it, if that is proven."""
 TURNS = 60
 """Steps of the search for an epsilon that is proven, at most."""
 FIRST = (0.6, 0.9, 0.97, 0.99, 0.997, 0.9995, 1.0005, 1.003, 1.02, 1.1, 1.4, 3.0)
-"""Where the lower end is looked for first, over the answer of the engine."""
+"""Epsilons, over the answer of the engine, at which the lower end is tried first."""
 FURTHER = (1.1, 1.3, 1.6, 2.0, 3.0, 5.0, 10.0)
-"""And beyond all of these, over the largest one that is proven."""
+"""Epsilons that are tried next, over the largest one that is proven."""
 TURNS_BELOW, CLOSE_BELOW = 8, 1e-8
-"""How often the lower end is looked at; and how close the claim is to the largest one, relative to it."""
+"""Steps of the search for the largest epsilon whose lower end is proven, and its relative accuracy."""
 OF_UPPER = 0.3
-"""Part of the work that the upper end is, roughly: for the bar alone."""
+"""Rough part of the work that the upper end takes, which the progress bar shows."""
 MOST_MOMENT = 2000.0
 """Logarithm of the largest factor of a moment for which members in one batch are told apart exactly."""
 
 TINY = 1e-300
-"""What a delta of 0 counts as where a proven one is compared with it."""
+"""Stands for a delta of 0 where a proven delta is compared with it."""
 
 Claim = dict[str, float]
 

@@ -137,6 +137,7 @@ class LowerWitness:
         low, high = -REACH * deviation, 2.0 * self.members + REACH * deviation
 
         def bisected(outer: float, inner: float, side: int) -> float:
+            """Return an output, close to `inner`, beyond which both data sets have less than `level`."""
             for _ in range(BISECTIONS):
                 middle = 0.5 * (outer + inner)
                 if max(tails[side] for tails in self._tails(law, middle)) < level:

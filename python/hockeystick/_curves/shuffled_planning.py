@@ -26,9 +26,9 @@ from hockeystick._arguments import (
 )
 from hockeystick._curves.shuffled_upper import upper_curve
 from hockeystick._curves.solving import LARGEST_STEPS, answered
-from hockeystick._executors import check_executor, ordered_map
+from hockeystick._executors import ordered_map
 from hockeystick._vocabulary.groups import Group
-from hockeystick._vocabulary.intervals import check_tolerance
+from hockeystick._vocabulary.intervals import check_settings
 from hockeystick._vocabulary.mechanisms import Mechanism
 from hockeystick._vocabulary.sampling import Shuffle
 from hockeystick._vocabulary.shuffled_step import configure_shuffled
@@ -38,8 +38,8 @@ SMALLEST_NOISE, LARGEST_NOISE = 1e-6, 1e12
 """Range of the search for a noise multiplier."""
 
 LOWER_WIDTH = 1e-2
-"""Relative width to which a lower end is computed, and at which the search for a number that misses ends: it
-is far from the upper end anyway, and takes a second to a width of 1e-6 but 0.1 s to this one."""
+"""Relative width to which lower ends are computed, and at which the search for a number that misses the
+target ends. Lower ends are far from upper ends anyway. They take 0.1 s at this width and a second at 1e-6."""
 
 COUNT_WIDTH = 5e-2
 """Relative width of the lower ends of epsilon in a search for steps or group sizes. It is larger than
@@ -50,7 +50,7 @@ _ROUNDING_STEPS = 60
 
 
 class _Question(NamedTuple):
-    """One element; what is asked for is ignored."""
+    """The question of one element of the arrays. The number that is asked for has no meaning in it."""
 
     unknown: str
     sampling: Shuffle
@@ -83,7 +83,7 @@ class _Question(NamedTuple):
         return float(lower[0]), float(upper[0])
 
     def upper(self, value: float) -> float:
-        """Upper end alone, which takes no time to speak of."""
+        """Upper end of epsilon alone, which takes far less time than the lower one."""
         run = self.at(value)
         if run.steps == 0:
             return 0.0
@@ -138,11 +138,7 @@ def plan_shuffled(
     UnreachableError
         If nothing in the supported range meets the target.
     """
-    if executor is not None:
-        check_executor(executor)
-    if not isinstance(bounds, bool | np.bool_):
-        raise TypeError(f"bounds must be True or False, got {type(bounds).__name__}")
-    width = check_tolerance(tolerance)
+    width = check_settings(bounds, tolerance, executor)
     step = configure_shuffled(
         adjacency=adjacency,
         noise_multiplier=1.0 if unknown == "noise_multiplier" else noise_multiplier,
@@ -162,6 +158,7 @@ def plan_shuffled(
     about = (unknown, step.sampling, step.adjacency, width, bool(bounds))
 
     def answer(*columns: Any) -> tuple[Floats, Floats]:
+        """Solve the question of every element, by the executor if there is one."""
         length = next((len(column) for column in columns if isinstance(column, np.ndarray)), 1)
         rows = [
             # mypy cannot count the columns.

@@ -22,9 +22,9 @@ from hockeystick._arguments import (
     shown,
 )
 from hockeystick._distinct import answered_once
-from hockeystick._executors import check_bounds, check_executor, ordered_map, slices
+from hockeystick._executors import check_bounds, ordered_map, slices
 from hockeystick._vocabulary.configuration import Step
-from hockeystick._vocabulary.intervals import check_tolerance, warn_if_loose, warn_if_wide
+from hockeystick._vocabulary.intervals import check_settings, warn_if_loose, warn_if_wide
 
 Solved: TypeAlias = tuple[Floats, Floats, NDArray[np.bool_]]
 """Lower ends, upper ends, and whether a search ended with the two further apart than was asked for."""
@@ -66,11 +66,7 @@ def solve(
     question does not mention. Elements do not depend on each other: equal ones are computed once, and an
     executor computes parts of them.
     """
-    if executor is not None:
-        check_executor(executor)
-    if not isinstance(bounds, bool | np.bool_):
-        raise TypeError(f"bounds must be True or False, got {type(bounds).__name__}")
-    width = check_tolerance(tolerance)
+    width = check_settings(bounds, tolerance, executor)
     numbers = (
         float_or_floats(epsilon, "epsilon"),
         float_or_floats(delta, "delta"),

@@ -28,12 +28,11 @@ from hockeystick._curves.chain_of_bins import of_independent_noise
 from hockeystick._curves.curve import PrivacyCurve
 from hockeystick._curves.equivalent_steps import ROUNDED_DOWN, Equivalent, equivalent, placements
 from hockeystick._curves.solving import solve
-from hockeystick._executors import check_executor
 from hockeystick._vocabulary.allocation import FixedBins
 from hockeystick._vocabulary.configuration import configure
 from hockeystick._vocabulary.correlated_noise import CorrelatedNoise
 from hockeystick._vocabulary.groups import Group, check_group
-from hockeystick._vocabulary.intervals import check_tolerance
+from hockeystick._vocabulary.intervals import check_settings
 from hockeystick._vocabulary.participation import CyclicPoisson
 from hockeystick._vocabulary.step_kinds import StepKind, step_kind
 from hockeystick.errors import UnsupportedError
@@ -153,11 +152,7 @@ def solve_whole_run(
     -----
     An executor is not needed: runs that share a sensitivity are computed together.
     """
-    if executor is not None:
-        check_executor(executor)
-    if not isinstance(bounds, bool | np.bool_):
-        raise TypeError(f"bounds must be True or False, got {type(bounds).__name__}")
-    width = check_tolerance(tolerance)
+    width = check_settings(bounds, tolerance, executor)
     _check_arguments(noise_multiplier, sample_rate, sampling)
     if isinstance(sampling, FixedBins):
         return solve_bins(
@@ -209,6 +204,7 @@ def _least_noise(
     epsilon, delta = asked["epsilon"], asked["delta"]
 
     def solved(times: int, members: int) -> tuple[Floats, Floats]:
+        """Return both ends of the noise multiplier of so many equal steps of so many records."""
         step = configure(
             adjacency=adjacency, sampling=found.sampling, group_size=members, unknown="noise_multiplier"
         )
@@ -236,6 +232,7 @@ def _least_noise(
     for place in range(upper.size):
 
         def epsilons(noise: float, at: float = delta[place]) -> tuple[float, float]:
+            """Return both ends of epsilon at this noise."""
             ends = PrivacyCurve(found.kinds(noise, adjacency), adjacency, width).bounds(delta=at)
             return float(ends[0]), float(ends[1])
 

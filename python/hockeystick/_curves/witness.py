@@ -297,6 +297,7 @@ class Witness:
             return [smallest(decay, frequency) for decay in decays]
 
         def end(frequency: float) -> float:
+            """Return the logarithm of a bound on what the integral has beyond a frequency."""
             total = -(frequency**2) * self.mu_squared / 2 + self.level - math.log(math.pi * frequency)
             found = bounds(frequency)
             return total + sum(k.steps * min(b, 0.0) for k, (b, _) in zip(self.kinds, found, strict=True))
@@ -335,6 +336,7 @@ class Witness:
         decays = [outputs.decays(self.tilt) for outputs in each]
 
         def end(frequency: float) -> float:
+            """Return the logarithm of a bound on what the integral has beyond a frequency."""
             found = [smallest(decay, frequency)[0] for decay in decays]
             total = _log_sum(
                 np.array([b + math.log(k.steps) for b, k in zip(found, self.kinds, strict=True)])

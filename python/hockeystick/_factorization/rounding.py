@@ -51,18 +51,16 @@ def error_of(operations: float) -> float:
     return share / (1.0 - share) * (1.0 + 8.0 * UNIT)
 
 
-def enclosed(value: float, operations: float, method: str, exact: bool = True) -> Squared:
+def enclosed(value: float, operations: float, method: str) -> Squared:
     """`value` >= 0 with the error of this many operations on both sides."""
     error = error_of(operations + 2.0)
-    return Squared(
-        max(value * (1.0 - error) - SMALLEST, 0.0), value * (1.0 + error) + SMALLEST, exact, method
-    )
+    return Squared(max(value * (1.0 - error) - SMALLEST, 0.0), value * (1.0 + error) + SMALLEST, True, method)
 
 
-def sum_of_squares(values: Floats, operations: float, method: str, exact: bool = True) -> Squared:
+def sum_of_squares(values: Floats, operations: float, method: str) -> Squared:
     """Sum of the squares of numbers that have the error of `operations` each."""
     # The sum of the rounded squares is correct to its last bit.
-    return enclosed(math.fsum((values * values).ravel().tolist()), 2.0 * operations + 2.0, method, exact)
+    return enclosed(math.fsum((values * values).ravel().tolist()), 2.0 * operations + 2.0, method)
 
 
 def between(lower: float, upper: float, method: str) -> Squared:

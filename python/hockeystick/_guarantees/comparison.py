@@ -101,6 +101,7 @@ def compared(
         return draw if _has_several_batches(draw) else _rate(draw)
 
     def fixed(draw: Draw) -> Any:
+        """Return batches of a fixed size that stand for a draw."""
         if isinstance(draw, WithoutReplacement):
             return draw
         if isinstance(draw, Shuffle):

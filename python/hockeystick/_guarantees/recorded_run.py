@@ -10,7 +10,7 @@ from hockeystick._arguments import DEFAULT_TOLERANCE, count_scalar
 from hockeystick._curves.curve import PrivacyCurve
 from hockeystick._curves.making import privacy_curve
 from hockeystick._vocabulary.groups import Group
-from hockeystick._vocabulary.sampling import FullBatch, Mixture, Poisson, Sampling, WithoutReplacement
+from hockeystick._vocabulary.sampling import FullBatch, Mixture, Sampling, WithoutReplacement, arguments_of
 from hockeystick._vocabulary.step_kinds import StepKind
 from hockeystick.accountants._adaptors import AnySegment, merged
 from hockeystick.errors import UnsupportedError
@@ -76,9 +76,7 @@ class RecordedRun:
         for noise, draw, steps in merged(self.segments):
             part = privacy_curve(
                 steps=steps,
-                noise_multiplier=noise if isinstance(noise, float) else None,
-                mechanism=None if isinstance(noise, float) else noise,
-                sampling=Poisson(draw) if isinstance(draw, float) else draw,
+                **arguments_of(noise, draw),
                 group_size=self.group_size,
                 group=self.group,
                 adjacency=self.adjacency,

@@ -34,6 +34,7 @@ def step_of_run(of_steps: str) -> Callable[[Function], Function]:
 
         @functools.wraps(function)
         def asked(mechanism: Any = None, *positional: Any, run: Run | None = None, **given: Any) -> Any:
+            """Call the function with what a run states in its place."""
             if "epochs" in given or "steps" in given:
                 raise TypeError(_OF_STEPS.format(name, of_steps))
             if isinstance(mechanism, Run):
@@ -67,6 +68,7 @@ def step_of_one_record(of_steps: str) -> Callable[[Function], Function]:
 
         @functools.wraps(function)
         def asked(self: Any, norms: Any, run: Run | None = None, **given: Any) -> Any:
+            """Call the method with the noise and the rate that a run states in its place."""
             if "epochs" in given or "steps" in given:
                 raise TypeError(_OF_STEPS.format(name, of_steps))
             if run is None:
@@ -103,6 +105,7 @@ def of_run(function: Function) -> Function:
 
     @functools.wraps(function)
     def asked(mechanism: Any = None, *positional: Any, **given: Any) -> Any:
+        """Call the function with the class of the run's mechanism, and with the run without it."""
         if isinstance(mechanism, Run):
             given["run"] = mechanism
         run = given.get("run")
@@ -142,6 +145,7 @@ def with_terms(unknown: str = "", assumes: str = "") -> Callable[[Function], Fun
 
         @functools.wraps(function)
         def asked(*positional: Any, run: Run | None = None, **given: Any) -> Any:
+            """Call the function with what a run, epochs or sizes stand for."""
             for name in given:
                 if name not in known:
                     raise unknown_argument(function.__name__, name, sorted(known))

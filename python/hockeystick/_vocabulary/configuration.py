@@ -117,6 +117,7 @@ def in_own_terms(unknown: str = "", *, keeps: str = "") -> Callable[[Function], 
 
         @functools.wraps(function)
         def asked(run: Run | None = None, **given: Any) -> Any:
+            """Call the function with what a run, epochs or sizes stand for, and explain what it refuses."""
             if run is None and plain.issuperset(given) and type(given.get("sampling")) is not str:
                 if needs_steps and given.get("steps") is None:
                     raise TypeError(

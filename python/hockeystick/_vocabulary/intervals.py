@@ -18,6 +18,7 @@ from hockeystick._arguments import (
     require,
 )
 from hockeystick._distinct import answered_once
+from hockeystick._executors import check_executor
 from hockeystick.errors import WideIntervalWarning
 
 TINY_DELTA = 1e-12
@@ -37,6 +38,15 @@ def check_tolerance(value: object) -> float:
     tolerance = float_scalar(value, "tolerance")
     require(1e-9 <= tolerance <= 0.1, "tolerance", tolerance, "in [1e-9, 0.1]")
     return tolerance
+
+
+def check_settings(bounds: object, tolerance: object, executor: object) -> float:
+    """`tolerance` as a relative width, after a look at what planners and read-outs take besides."""
+    if executor is not None:
+        check_executor(executor)
+    if not isinstance(bounds, bool | np.bool_):
+        raise TypeError(f"bounds must be True or False, got {type(bounds).__name__}")
+    return check_tolerance(tolerance)
 
 
 def wanted_widths(name: str, upper: Floats, tolerance: float) -> Floats:

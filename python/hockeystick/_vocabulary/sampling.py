@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import NoReturn, TypeAlias
+from typing import Any, NoReturn, TypeAlias
 
 from hockeystick._arguments import (
     LARGEST_DATASET,
@@ -267,6 +267,19 @@ def _check_sizes(scheme: WithoutReplacement | Shuffle) -> None:
 
 Sampling: TypeAlias = Poisson | WithoutReplacement | FullBatch | RandomAllocation | FixedBins
 """The schemes of the exact curves; `Shuffle` is for `hockeystick.shuffle`."""
+
+
+def arguments_of(noise: object, draw: object) -> dict[str, Any]:
+    """Return what `privacy_curve` takes for noise and batches, of which numbers are the usual ones.
+
+    A float as noise is a noise multiplier, and as a draw the sample rate of Poisson batches.
+    """
+    is_number = isinstance(noise, float)
+    return {
+        "noise_multiplier": noise if is_number else None,
+        "mechanism": None if is_number else noise,
+        "sampling": Poisson(draw) if isinstance(draw, float) else draw,
+    }
 
 
 def check_sample_rate(value: object, name: str = "sample_rate") -> float:

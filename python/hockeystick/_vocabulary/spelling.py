@@ -193,6 +193,7 @@ def spelled(function: Function) -> Function:
 
     @functools.wraps(function)
     def called(*positional: Any, **arguments: Any) -> Any:
+        """Call the function; name the argument that was meant where it knows none of that name."""
         try:
             return function(*positional, **arguments)
         except TypeError:

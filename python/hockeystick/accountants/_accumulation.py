@@ -69,6 +69,7 @@ def _watch() -> None:
 
     @wraps(signal)
     def counting(self: Any, do_skip: bool = True) -> None:
+        """Signal as Opacus does, and note which logical batch the signal is about."""
         signals = self._step_skip_queue
         if not isinstance(signals, Signals):
             signals = self._step_skip_queue = Signals(self)

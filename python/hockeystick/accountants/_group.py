@@ -18,7 +18,7 @@ from hockeystick._vocabulary.intervals import check_tolerance
 from hockeystick._vocabulary.mechanisms import BatchClipping, Mechanism
 from hockeystick._vocabulary.participation import CyclicPoisson, Participation
 from hockeystick._vocabulary.run import Run
-from hockeystick._vocabulary.sampling import FullBatch, Poisson, Sampling, Shuffle, UnaccountedSampling
+from hockeystick._vocabulary.sampling import FullBatch, Sampling, Shuffle, UnaccountedSampling, arguments_of
 from hockeystick._vocabulary.shuffled_step import configure_shuffled
 from hockeystick._vocabulary.step_kinds import StepKind, step_kind
 from hockeystick.accountants._history import (
@@ -26,7 +26,7 @@ from hockeystick.accountants._history import (
     check_draw,
     check_noise,
     check_step,
-    draw_in_words,
+    draws_in_words,
     group_as_json,
     is_answerable,
     merged,
@@ -197,10 +197,8 @@ class GroupAccountant(Accountant):
     def _require_shuffled(self, noise: float | Mechanism, draw: Shuffle) -> None:
         configure_shuffled(
             adjacency=self.adjacency,
-            noise_multiplier=noise if isinstance(noise, float) else None,
-            mechanism=None if isinstance(noise, float) else noise,
+            **arguments_of(noise, draw),
             sample_rate=None,
-            sampling=draw,
             group_size=self.group_size,
             group=self._group,
         )
@@ -291,9 +289,7 @@ class GroupAccountant(Accountant):
 
     def _asked(self, noise: float | Mechanism, draw: float | Sampling) -> StepKind:
         kind, _ = step_kind(
-            noise_multiplier=noise if isinstance(noise, float) else None,
-            mechanism=None if isinstance(noise, float) else noise,
-            sampling=Poisson(draw) if isinstance(draw, float) else draw,
+            **arguments_of(noise, draw),
             group_size=self.group_size,
             group=self._group,
             adjacency=self.adjacency,
@@ -395,10 +391,7 @@ class GroupAccountant(Accountant):
     def _sampling(self) -> str:
         if all(isinstance(draw, float) for _, draw, _ in self._history):
             return super()._sampling()
-        words = dict.fromkeys(
-            "Poisson" if isinstance(draw, float) else draw_in_words(draw) for _, draw, _ in self._history
-        )
-        return ", ".join(words)
+        return draws_in_words(self._history)
 
     def _status(self) -> str:
         if not is_answerable(self._history):

@@ -101,6 +101,12 @@ def draw_in_words(draw: object) -> str:
     return "not known to be covered" if isinstance(draw, UnaccountedSampling) else repr(draw)
 
 
+def draws_in_words(segments: Iterable[tuple[Any, Any, int]]) -> str:
+    """Name every way to draw batches of a history once, in its order."""
+    words = ("Poisson" if isinstance(draw, float) else draw_in_words(draw) for _, draw, _ in segments)
+    return ", ".join(dict.fromkeys(words))
+
+
 def check_answerable(segments: Iterable[tuple[Any, Any, int]]) -> None:
     """Raise ``SamplingMismatchError`` if some steps were drawn in a way that no account is known for.
 

@@ -38,7 +38,7 @@ from hockeystick.accountants._history import (
     check_noise,
     check_poisson_draw,
     check_step,
-    draw_in_words,
+    draws_in_words,
     group_as_json,
     merged,
 )
@@ -307,6 +307,7 @@ class RenyiGroupAccountant(CertifiesRenyiBounds, Accountant):
         parts = self._parts()
 
         def answer(entries: Floats) -> Floats:
+            """Add up the divergences of the parts of the history at these orders."""
             found = sum(
                 _core.history_renyi(entries, segments, self.adjacency, self.bound) for segments in parts
             )
@@ -341,10 +342,7 @@ class RenyiGroupAccountant(CertifiesRenyiBounds, Accountant):
     def _sampling(self) -> str:
         if all(isinstance(draw, float) for _, draw, _ in self._history):
             return super()._sampling()
-        words = dict.fromkeys(
-            "Poisson" if isinstance(draw, float) else draw_in_words(draw) for _, draw, _ in self._history
-        )
-        return ", ".join(words)
+        return draws_in_words(self._history)
 
     def _status(self) -> str:
         return f"upper bound by way of Rényi divergences, of a step by the bound {self.bound!r}"

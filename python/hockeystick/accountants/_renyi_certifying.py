@@ -11,7 +11,7 @@ from hockeystick._curves.certificate import Certificate
 from hockeystick._curves.making import privacy_curve
 from hockeystick._progress import Report
 from hockeystick._vocabulary.mechanisms import Skellam
-from hockeystick._vocabulary.sampling import Poisson
+from hockeystick._vocabulary.sampling import arguments_of
 from hockeystick.errors import UnsupportedError
 
 if TYPE_CHECKING:
@@ -121,7 +121,7 @@ class CertifiesRenyiBounds:
         recorded: list[Any] = cast("Any", self).history
         history = [segment for segment in recorded if segment[2]]
         require(bool(history), "steps", 0, "at least 1: a run without steps reveals nothing")
-        curves = []
+        curves: list[PrivacyCurve] = []
         for noise, draw, count in history:
             if isinstance(noise, Skellam):
                 raise UnsupportedError(
@@ -130,9 +130,7 @@ class CertifiesRenyiBounds:
                 )
             curves.append(
                 privacy_curve(
-                    noise_multiplier=noise if isinstance(noise, float) else None,
-                    mechanism=None if isinstance(noise, float) else noise,
-                    sampling=Poisson(draw) if isinstance(draw, float) else draw,
+                    **arguments_of(noise, draw),
                     steps=count,
                     group_size=self.group_size if self.group is None else 1,
                     group=self.group,

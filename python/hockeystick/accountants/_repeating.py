@@ -30,6 +30,7 @@ def repeatable(step: Function) -> Function:
 
     @functools.wraps(step)
     def stepped(self: Accountant, run: Run | None = None, *, steps: Any = 1, **given: Any) -> None:
+        """Take the step as often as `steps` or the run says."""
         for name in given:
             if name not in known:
                 raise unknown_argument(f"{type(self).__name__}.step", name, sorted(known))

@@ -88,6 +88,7 @@ def insert_canaries(
         raise ValueError(f"inserted must be one-dimensional, got shape {present.shape}")
 
     def of_all(weights: Floats, indices: Indices) -> Floats:
+        """Return the gradients of records and of inserted canaries; the others' are zero."""
         rows = np.zeros((len(indices), len(weights)))
         is_record = indices < records
         if is_record.any():

@@ -253,6 +253,7 @@ def noise_multiplier_upper_bound(
     number = count_scalar(steps, "steps", 1)
 
     def refuted(noise_multiplier: float) -> bool:
+        """Whether the error rates are impossible for a run with this noise."""
         curve = privacy_curve(
             noise_multiplier=noise_multiplier,
             sample_rate=sample_rate,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import warnings
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -29,7 +28,7 @@ from hockeystick._explaining import explain
 from hockeystick._extras import needed
 from hockeystick._rounding import rounded_down, rounded_up
 from hockeystick.cli._config import with_config
-from hockeystick.cli._extras import MORE
+from hockeystick.cli._extras import MORE, guarded
 from hockeystick.cli._hints import Command
 from hockeystick.cli._options import (
     ALWAYS,
@@ -47,7 +46,7 @@ from hockeystick.cli._options import (
     require_all,
 )
 from hockeystick.cli._schemes import sampling_in_words
-from hockeystick.errors import UnreachableError, UnsupportedError
+from hockeystick.errors import UnsupportedError
 
 click: Any = needed("click", "cli")
 
@@ -292,26 +291,14 @@ def _command(
     changed: dict[str, dict[str, Any]] | None = None,
 ) -> Any:
     """Return a command that turns warnings into lines on stderr, and errors into exit statuses."""
+    every = (*names, *ALWAYS)
 
     def run(**given: Any) -> None:
-        with warnings.catch_warnings():
-            warnings.simplefilter("always")
-            warnings.showwarning = _show_warning
-            try:
-                every = (*names, *ALWAYS)
-                whole = with_config(given, every)
-                require_all(every, whole, changed)
-                action(whole)
-            except (UnsupportedError, UnreachableError, ImportError, OSError) as error:
-                raise click.ClickException(str(error)) from error
-            except (ValueError, TypeError) as error:
-                raise click.UsageError(str(error)) from error
+        whole = with_config(given, every)
+        require_all(every, whole, changed)
+        action(whole)
 
-    return Command(name, callback=run, params=options((*names, *ALWAYS), changed), help=text)
-
-
-def _show_warning(message: Warning | str, *_: object, **__: object) -> None:
-    click.echo(f"Warning: {message}", err=True)
+    return Command(name, callback=guarded(run), params=options(every, changed), help=text)
 
 
 def _group_sizes(arguments: dict[str, Any]) -> list[int]:

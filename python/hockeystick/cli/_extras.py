@@ -20,10 +20,11 @@ SHELLS = ("bash", "zsh", "fish")
 _JSON = ["--json", "as_json"]
 
 
-def _guarded(action: Callable[..., None]) -> Callable[..., None]:
+def guarded(action: Callable[..., None]) -> Callable[..., None]:
     """Turn errors into exit statuses, and warnings into lines on stderr."""
 
     def run(**given: Any) -> None:
+        """Run the action with what the command line gave."""
         with warnings.catch_warnings():
             warnings.simplefilter("always")
             warnings.showwarning = lambda message, *_, **__: click.echo(f"Warning: {message}", err=True)
@@ -75,7 +76,7 @@ _FILE = click.Path(exists=True, dir_okay=False)
 MORE = [
     Command(
         "sweep",
-        callback=_guarded(_sweep),
+        callback=guarded(_sweep),
         params=[
             click.Argument(["unknown"], type=click.Choice(_UNKNOWNS)),
             click.Option(["--config"], type=_FILE, help="TOML or JSON file of a run."),
@@ -93,7 +94,7 @@ MORE = [
     ),
     Command(
         "plan",
-        callback=_guarded(_plan),
+        callback=guarded(_plan),
         params=[
             click.Option(["--config"], type=_FILE, help="TOML or JSON file of a run of Poisson samples."),
             click.Option(["--dataset-size"], type=int, help="Number of records."),
@@ -113,7 +114,7 @@ MORE = [
     ),
     Command(
         "check",
-        callback=_guarded(_check),
+        callback=guarded(_check),
         params=[
             click.Argument(["path"], type=_FILE),
             click.Option(_JSON, is_flag=True, help="Print JSON."),
@@ -122,7 +123,7 @@ MORE = [
     ),
     Command(
         "completion",
-        callback=_guarded(_completion),
+        callback=guarded(_completion),
         params=[
             click.Argument(["shell"], type=click.Choice(SHELLS)),
             click.Option(_JSON, is_flag=True, help="Print JSON."),

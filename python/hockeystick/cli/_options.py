@@ -29,6 +29,7 @@ def _numbers(kind: type[int] | type[float]) -> Any:
     """Return a callback that reads numbers separated by commas, of an option that may be repeated."""
 
     def read(context: Any, option: Any, texts: tuple[str, ...]) -> list[Any]:
+        """Read the numbers of all texts."""
         try:
             return [kind(part) for text in texts for part in text.split(",")]
         except ValueError:

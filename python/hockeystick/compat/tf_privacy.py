@@ -133,6 +133,7 @@ def compute_dp_sgd_privacy_statement(
     noise = float_scalar(noise_multiplier, "noise_multiplier") / (2.0 if used_microbatching else 1.0)
 
     def epsilons(group_size: int) -> str:
+        """Return the two lines of the statement about groups of this size."""
         ordered = _once_per_epoch(noise, epochs, group_size)
         sampled = _poisson(noise, epochs, batch / examples, group_size)
         found = (float(curve.epsilon(delta)) for curve in (ordered, sampled))

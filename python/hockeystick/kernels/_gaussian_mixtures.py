@@ -272,6 +272,7 @@ def _stretched(mixture: Mixture, epsilon: float, share: float) -> _Sampler:
     largest = float(mixture.squares.max())
 
     def log_bound(t: float) -> float:
+        """Return the logarithm of the bound on the variable."""
         if t == 1.0:
             return 0.0
         log_maximum = (1.0 - t) * epsilon - t * math.log(t) + (t - 1.0) * math.log(t - 1.0)
@@ -285,6 +286,7 @@ def _stretched(mixture: Mixture, epsilon: float, share: float) -> _Sampler:
     squares = mixture.squares
 
     def value(drawn: _Drawn) -> Floats:
+        """Return the variable over its bound at some samples."""
         assert drawn.chosen is not None
         products = drawn.products + t * mixture.products[drawn.chosen]
         exponents = mixture.of_components(products)
@@ -315,6 +317,7 @@ def _moved_away(mixture: Mixture, epsilon: float, share: float) -> _Sampler:
     bound = math.exp(min(-t * room + 0.5 * t * t * length, 0.0)) * (1.0 + 1e-9)
 
     def value(drawn: _Drawn) -> Floats:
+        """Return the variable over its bound at some samples."""
         products = drawn.products - t * products_of_average
         log_ratio = _log_sum(mixture.log_weights + mixture.of_components(products) - 0.5 * squares)
         gain = -np.expm1(np.minimum(epsilon + log_ratio, 0.0))

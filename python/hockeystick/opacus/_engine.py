@@ -40,6 +40,7 @@ def _with_arguments_of(original: Any) -> Callable[[_Method], _Method]:
     """
 
     def decorated(method: _Method) -> _Method:
+        """Set the signature of a method."""
         signature = inspect.signature(method)
         own = [each for each in signature.parameters.values() if each.kind is not each.VAR_KEYWORD]
         stated = {each.name for each in own}

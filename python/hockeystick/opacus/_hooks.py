@@ -234,6 +234,7 @@ def step_hook(accountant: Any, charge: Charge, action: str = "ignore") -> Callab
     count = batches_of()
 
     def hook(optimizer: Any) -> None:
+        """Charge one step of an optimizer, and complain of a mismatch once."""
         nonlocal charge, action
         known, charge = charge, charge_of_optimizer(charge, optimizer, action)
         if charge is not known and charge.problem is not None:

@@ -55,6 +55,7 @@ def noise_for(
     trial = deepcopy(accountant)
 
     def met(noise_multiplier: float) -> bool:
+        """Whether the whole run stays within the target with this noise."""
         trial.history = [*past, (noise_multiplier, draw, steps)]
         if isinstance(trial, Accountant):
             return bool(trial.get_epsilon(level) <= target)

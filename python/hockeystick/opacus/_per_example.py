@@ -208,6 +208,7 @@ def _by_functional(torch: Any, model: Any, loss_fn: Loss) -> Callable[[Any, Any]
     fixed |= {name: each.clone() for name, each in model.named_buffers()}
 
     def loss_of(parameters: Any, example: Any, target: Any) -> Any:
+        """Return the loss of one example."""
         outputs = torch.func.functional_call(model, {**parameters, **fixed}, (example[None],))
         loss = loss_fn(outputs, target[None])
         if loss.numel() != 1:

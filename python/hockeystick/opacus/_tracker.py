@@ -148,6 +148,7 @@ class IndividualTracker:
             before_batch(self._refresher.before_step)
 
         def hook(stepping: Any) -> None:
+            """Check one step, and account for it before the weights move."""
             # Whatever can fail comes before anything is charged.
             self._check_norm(stepping)
             if before_batch is not None and (batches := count(stepping)) > 1:

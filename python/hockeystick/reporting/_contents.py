@@ -128,7 +128,7 @@ def document_of(question: Question) -> Document:
             Section("What it assumes", [_assumed(question, facts), *_steps(question)]),
             Section("Records and groups", _groups(question)),
             Section("The same noise and steps under other assumptions", _schemes(question)),
-            Section("Curves", _curves(question, facts)),
+            Section("Curves", _curves(question)),
             Section("For engineers: to be disclosed with the guarantee", _to_disclose(question, facts)),
             Section("For engineers: how epsilon was computed", [_table(technical(facts.assumptions))]),
             Section("For engineers: how to reproduce it", _reproduce(question)),
@@ -345,7 +345,7 @@ def _schemes(question: Question) -> list[Block]:
     ]
 
 
-def _curves(question: Question, facts: Facts) -> list[Block]:
+def _curves(question: Question) -> list[Block]:
     guarantee, delta = question.guarantee.quick(), question.delta
     deltas = np.unique([*DELTAS, delta])[::-1]
     _, uppers = guarantee.epsilons(deltas)

@@ -303,6 +303,7 @@ def _split(
     """Curve of the given split, or of the one that bounds best, and the split."""
 
     def bound(square: int) -> _core.TradeoffCurve:
+        """Return the curve of the split at a sum of squared distances."""
         return _core.TradeoffCurve.split(is_upper, tail(square), SENSITIVITY * math.sqrt(square) / noise)
 
     if split is not None:

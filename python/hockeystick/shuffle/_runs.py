@@ -36,6 +36,7 @@ def _of_run(function: Function, relations: tuple[str, ...]) -> Function:
 
     @functools.wraps(function)
     def asked(*positional: Any, **given: Any) -> Any:
+        """Call the function with what a run states in its place."""
         for name in given:
             if name not in known and name != "run":
                 raise unknown_argument(function.__name__, name, sorted(known))

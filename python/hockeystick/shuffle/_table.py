@@ -242,6 +242,7 @@ def _table_1(run: _Run) -> list[TableRow]:
         law = printed_law(run.shuffle, noise_multiplier=run.noise, epochs=epochs, group_size=group)
 
     def hoeffding(mean: float) -> tuple[TradeoffCurve, TradeoffCurve]:
+        """Return the bounds of Hoeffding's inequality for so many batches with members on average."""
         spread, tail = 1.0 / math.sqrt(2.0 * mean), math.exp(-mean)
         ends = ((False, 1.0 + spread), (True, 1.0 - spread))
         lower, upper = (run.split(factor * mean, tail, is_upper=is_upper) for is_upper, factor in ends)

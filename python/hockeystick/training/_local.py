@@ -112,6 +112,7 @@ class LocalSGD(_LocalSteps):
         speed: Floats | float = 0.0
 
         def direction(gradient: Floats, step: int) -> Floats:
+            """Return the gradient with what is left of earlier ones."""
             nonlocal speed
             speed = self.momentum * speed + gradient
             return speed
@@ -179,6 +180,7 @@ class LocalAdam(_LocalSteps):
         square: Floats | float = 0.0
 
         def direction(gradient: Floats, step: int) -> Floats:
+            """Return the mean gradient over the root of the mean square, both corrected for their start."""
             nonlocal mean, square
             mean = mean + (1.0 - self.betas[0]) * (gradient - mean)
             square = square + (1.0 - self.betas[1]) * (gradient**2 - square)

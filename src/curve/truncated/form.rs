@@ -9,8 +9,8 @@ const MAX_PRODUCTS: f64 = 2e7;
 /// 96 slowest of 1,700 random runs the slowest takes less than half as long as with 2·10⁷, and all together a quarter less. With 10⁶ some
 /// take half as long or less, and one, whose alternative misses the width that is asked for, five times as long.
 const MAX_PRODUCTS_OF_ALTERNATIVE: f64 = 2e6;
-/// [`MAX_PRODUCTS_OF_ALTERNATIVE`] where the width that is asked for is so small that rounding may keep inversion of all runs from it: the run may then
-/// be split as well, so that a long contour would be in vain. Of 6,000 random runs some take up to eight times as long with 2·10⁶ products.
+/// [`MAX_PRODUCTS_OF_ALTERNATIVE`] where so small a width is asked for that inversion of all runs may miss it by rounding. A long contour would then be
+/// in vain, as the runs with a large loss are inverted after it. Of 6,000 random runs some take up to eight times as long with 2·10⁶ products.
 /// With none at all, some whose split is expensive take eighty times as long.
 const MAX_PRODUCTS_OF_SMALL_ERRORS: f64 = 5e5;
 /// [`MAX_PRODUCTS`] of inversions that take many points.

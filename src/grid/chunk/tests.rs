@@ -73,7 +73,7 @@ fn the_widths_of_the_rules_use_the_error_that_is_counted() {
 #[test]
 fn the_error_of_a_rule_is_that_of_the_first_monomial_it_misses() {
     // x^{2n} has the constant derivative (2n)!, so that the formula is the error itself.
-    for (rule, nodes) in [(&NODES_3[..], 3), (&NODES_6[..], 6)] {
+    for (rule, nodes) in [(&THREE_NODES[..], 3), (&SIX_NODES[..], 6)] {
         for degree in 0..2 * nodes {
             let sum: f64 = rule.iter().map(|(x, w)| w * x.powi(degree)).sum();
             let exact = if degree % 2 == 0 {

@@ -12,6 +12,7 @@
 //!   |ςY| alone, which is all that costs much, then serves several points.
 
 use crate::loss::allocation::places::Places;
+use crate::special::root::first_where;
 use realfft::num_complex::{Complex64, ComplexFloat};
 use std::f64::consts::{FRAC_PI_2, TAU};
 use std::ops::{Add, Div, Mul};
@@ -347,22 +348,10 @@ impl Rule {
     /// The range of nodes whose terms count at |ς| = `size`, and the one of the largest.
     pub(super) fn range(&self, size: f64) -> (usize, usize, usize) {
         let last = self.nodes.len() - 1;
-        let first_where = |from: usize, to: usize, holds: &dyn Fn(usize) -> bool| {
-            let (mut low, mut high) = (from, to);
-            while high > low {
-                let middle = (low + high) / 2;
-                if holds(middle) {
-                    high = middle;
-                } else {
-                    low = middle + 1;
-                }
-            }
-            low
-        };
-        let top = first_where(0, last, &|i| self.log_term(size, i + 1) <= self.log_term(size, i));
+        let top = first_where(0, last, |i| self.log_term(size, i + 1) <= self.log_term(size, i));
         let log = self.log_term(size, top);
-        let start = first_where(0, top, &|i| self.log_term(size, i) > log - NEGLIGIBLE);
-        let end = first_where(top, last, &|i| self.log_term(size, i) <= log - NEGLIGIBLE);
+        let start = first_where(0, top, |i| self.log_term(size, i) > log - NEGLIGIBLE);
+        let end = first_where(top, last, |i| self.log_term(size, i) <= log - NEGLIGIBLE);
         (start, end, top)
     }
 

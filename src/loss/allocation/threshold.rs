@@ -1,14 +1,14 @@
-//! The number with which the sum S of the likelihood ratios of the released batches is compared, and the lattice that serves it.
+//! The threshold w of the sum S of the likelihood ratios of the released batches, and the range of thresholds that share one lattice with it.
 
 use crate::loss::allocation::bins::{Bins, Part};
 use crate::step::Direction;
 
-/// Thresholds within so much of each other, in the logarithm of their distance from the mean of S or from 0, share one lattice and one tilt.
+/// Length of a range of thresholds, all of which share one lattice and one tilt, in the logarithm of their distance from the mean of S or from 0.
 const LENGTH: f64 = 0.25;
-/// Numbers of ranges of thresholds whose distance from 0 is what counts.
+/// Added to the numbers of ranges that are by the distance from 0, which tells them from those by the distance from the mean.
 const FROM_ZERO: i64 = 1 << 40;
 
-/// S > w, if the record is removed, or S < w, if it is added, is where the likelihood ratio is on the far side of e^{±ε}.
+/// The threshold w of S at an ε. The privacy loss exceeds ε where S > w if the record is removed, and where S < w if it is added.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Threshold {
     /// w, and a bound on its error.
@@ -36,7 +36,7 @@ pub(super) fn count(parts: &[Part]) -> f64 {
 }
 
 impl Range {
-    /// With another threshold in its middle.
+    /// The same range with another threshold in its middle.
     pub(super) fn around(self, middle: f64) -> Self {
         Self { middle, ..self }
     }
@@ -61,7 +61,7 @@ impl Threshold {
         }
     }
 
-    /// The range of a threshold; `None` next to the mean and next to 0.
+    /// The range that the threshold is in; `None` where it is next to the mean of S or next to 0.
     pub(super) fn range(&self, bins: &Bins, direction: Direction) -> Option<Range> {
         let released = released(bins);
         let distance = direction.sign() * (self.value - released);

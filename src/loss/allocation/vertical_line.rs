@@ -12,6 +12,7 @@ use crate::loss::allocation::truncated_law::TruncatedLaw;
 use crate::loss::privacy_loss::TiltedMoments;
 use crate::special::complex_gamma::{digamma_and_trigamma, ln_gamma};
 use crate::special::log_space::log_add;
+use crate::special::root::newton_bracket;
 use crate::special::{exponential, trigonometric, vector};
 use crate::stopping::checkpoint;
 use realfft::num_complex::Complex64;
@@ -27,7 +28,7 @@ const CLOSE: f64 = 1e-3;
 /// λ'/λ that are tried in the bounds on what the spacing adds.
 const SMALLER: [f64; 9] = [0.95, 0.9, 0.8, 0.7, 0.55, 0.4, 0.25, 0.15, 0.08];
 const LARGER: [f64; 8] = [1.05, 1.1, 1.2, 1.35, 1.6, 2.0, 3.0, 5.0];
-/// The relative error of a bound in place of a value whose modulus is at most the bound.
+/// Relative error of a bound on a modulus that stands for the value itself: both are at most twice the bound apart.
 const UNKNOWN: f64 = 2.0;
 /// Terms whose logarithms are below this are not computed, but counted as errors.
 const LEAST_TERM: f64 = -46.0;
@@ -254,34 +255,21 @@ fn closest(log: Approx<Complex64>, log_most: f64) -> Approx<Complex64> {
     }
 }
 
-/// λ with λ·(log E[e^{λW}])' = w, about, and log E[e^{λW}] there: Newton's method in log λ within a bracket.
+/// About the λ with λ·(log E[e^{λW}])' = w, and log E[e^{λW}] there, by Newton's method in log λ; `None` where no transform is within the range of numbers.
 fn saddle(law: &TruncatedLaw, w: f64) -> Option<(f64, Tilting)> {
-    let mut lambda = w;
-    let (mut low, mut high) = (0.0f64, f64::INFINITY);
-    for _ in 0..ROUNDS {
-        let at = law.tilting(lambda);
-        let excess = at.map_or(f64::INFINITY, |at| lambda * at.first - w);
-        if excess > 0.0 {
-            high = high.min(lambda);
-        } else {
-            low = low.max(lambda);
-        }
-        let slope = at.map_or(0.0, |at| lambda * at.first + lambda * lambda * at.second);
-        let step = excess / slope;
-        match at {
-            Some(at) if step.abs() < CLOSE || high <= low * (1.0 + CLOSE) => return Some((lambda, at)),
-            _ => {}
-        }
-        let newton = lambda * (-step).clamp(-1.0, 1.0).exp();
-        lambda = if newton > low && newton < high {
-            newton
-        } else if low > 0.0 && high.is_finite() {
-            (low * high).sqrt()
-        } else {
-            0.5 * lambda
+    let mut last = None;
+    let step = |log_lambda: f64| {
+        let lambda = log_lambda.exp();
+        let Some(at) = law.tilting(lambda) else {
+            return -1.0;
         };
-    }
-    None
+        last = Some((lambda, at));
+        let first = lambda * at.first;
+        let step = (w - first) / (first + lambda * lambda * at.second);
+        if step.abs() < CLOSE { 0.0 } else { step.clamp(-1.0, 1.0) }
+    };
+    newton_bracket(w.ln(), ROUNDS, |_| CLOSE, step)?;
+    last
 }
 
 /// Estimates of the moments at w: Laplace's approximation of the integral over the line, over that for W = 1, which it is for λ = w.

@@ -9,15 +9,8 @@ fn pair(records: u64, rate: f64, sigma: f64) -> Arc<MixturePair> {
     Arc::new(MixturePair::new(&GroupLaw::binomial(records, rate).unwrap(), sigma).unwrap())
 }
 
-fn piece(pair: &Arc<MixturePair>, (in_p, in_q): (bool, bool), end: f64) -> Piece {
-    Piece {
-        pair: Arc::clone(pair),
-        in_p,
-        in_q,
-        start: f64::NEG_INFINITY,
-        end,
-        gate: None,
-    }
+fn piece(pair: &Arc<MixturePair>, is_in: (bool, bool), end: f64) -> Piece {
+    Piece::new(pair, is_in, f64::NEG_INFINITY, end)
 }
 
 /// r(x + ib)/r(x) by its definition.

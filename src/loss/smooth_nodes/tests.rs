@@ -5,18 +5,11 @@ use crate::loss::MixturePair;
 use crate::loss::characteristic_function::smooth_changes;
 use crate::step::{Direction, GroupLaw};
 use realfft::num_complex::Complex64;
-use std::sync::Arc;
 
 fn loss(records: u64, rate: f64, sigma: f64, direction: Direction) -> SmoothLoss {
-    let piece = Piece {
-        pair: Arc::new(MixturePair::new(&GroupLaw::binomial(records, rate).unwrap(), sigma).unwrap()),
-        in_p: direction == Direction::Remove,
-        in_q: direction == Direction::Add,
-        start: f64::NEG_INFINITY,
-        end: f64::INFINITY,
-        gate: None,
-    };
-    SmoothLoss::new(vec![piece], 0.0)
+    let pair = MixturePair::new(&GroupLaw::binomial(records, rate).unwrap(), sigma).unwrap();
+    let is_in = (direction == Direction::Remove, direction == Direction::Add);
+    SmoothLoss::new(vec![Piece::whole(pair, is_in)], 0.0)
 }
 
 /// mpmath, 34 digits, with r(x) = sum(w[j]*exp((j*x - j*j/2)/sigma**2)), N(x) the density of the noise and

@@ -188,6 +188,7 @@ def _certificate(found: tuple[Levels, bool], delta: float | None, epsilon: float
     levels = coarsened(recorded)
 
     def with_floor(floor: float) -> Certificate:
+        """Return the certificate of the run whose smaller shifts are raised to a floor."""
         run = raised(levels, floor)
         made = _curve(run).certify(delta=delta, epsilon=epsilon)
         if is_whole and run == recorded:
@@ -269,6 +270,7 @@ def _merged(levels: Levels, family: Callable[[Step], object], most: int) -> Leve
             before[following] = i
 
     def cost(i: int) -> float:
+        """Return how much the sum of squared shifts grows if a step is merged with the next one."""
         own, larger = order[i].shift, order[after[i]].shift
         if own == larger or order[i].weight == 0.0:
             # The difference of two infinite shifts, or zero times an infinite one, would be no number.

@@ -38,6 +38,7 @@ def joined(first: IndividualState, second: IndividualState) -> IndividualState:
     own = _places(first, second)
 
     def rows(here: NDArray[Any], there: NDArray[Any]) -> NDArray[Any]:
+        """Return the rows of `here` or `there` that make up the joined accounts."""
         result: NDArray[Any] = here[np.where(own >= 0, own, 0)]
         result[own < 0] = there[-1 - own[own < 0]]
         return result

@@ -12,24 +12,11 @@
 
 use crate::interval::Interval;
 use crate::loss::allocation::log_normal::{LogNormal, Tails};
+use crate::special::gauss_legendre::{SIX_NODES, THREE_NODES};
 use crate::stopping::checkpoint;
 
 /// Cells for which the rule is chosen together.
 const BLOCK: usize = 32;
-/// Nodes in [−1, 1] and weights of the rules with six and with three nodes.
-const SIX: [(f64, f64); 6] = [
-    (-0.932_469_514_203_152, 0.171_324_492_379_170_35),
-    (-0.661_209_386_466_264_5, 0.360_761_573_048_138_6),
-    (-0.238_619_186_083_196_9, 0.467_913_934_572_691_05),
-    (0.238_619_186_083_196_9, 0.467_913_934_572_691_05),
-    (0.661_209_386_466_264_5, 0.360_761_573_048_138_6),
-    (0.932_469_514_203_152, 0.171_324_492_379_170_35),
-];
-const THREE: [(f64, f64); 3] = [
-    (-0.774_596_669_241_483_4, 5.0 / 9.0),
-    (0.0, 8.0 / 9.0),
-    (0.774_596_669_241_483_4, 5.0 / 9.0),
-];
 /// Least κ for each rule, and bounds on its error there.
 const LEAST_FOR_SIX: f64 = 16.0;
 const ERROR_OF_SIX: f64 = 2.4e-15;
@@ -68,7 +55,7 @@ pub(super) fn ends(law: &LogNormal, (start, spacing): (f64, f64), first: usize, 
                 law,
                 (edge, spacing),
                 block..last,
-                (&THREE, ERROR_OF_THREE + of_density),
+                (&THREE_NODES, ERROR_OF_THREE + of_density),
                 &mut found,
             );
         } else if reach >= LEAST_FOR_SIX {
@@ -76,7 +63,7 @@ pub(super) fn ends(law: &LogNormal, (start, spacing): (f64, f64), first: usize, 
                 law,
                 (edge, spacing),
                 block..last,
-                (&SIX, ERROR_OF_SIX + of_density),
+                (&SIX_NODES, ERROR_OF_SIX + of_density),
                 &mut found,
             );
         } else {
@@ -199,12 +186,18 @@ mod tests {
             let edge = |j: usize| spacing * j as f64;
             let (mut six, mut three, mut tails) = (Vec::new(), Vec::new(), Vec::new());
             let cells = first..first + 40;
-            by_rule(&law, (edge, spacing), cells.clone(), (&SIX, ERROR_OF_SIX), &mut six);
             by_rule(
                 &law,
                 (edge, spacing),
                 cells.clone(),
-                (&THREE, ERROR_OF_THREE),
+                (&SIX_NODES, ERROR_OF_SIX),
+                &mut six,
+            );
+            by_rule(
+                &law,
+                (edge, spacing),
+                cells.clone(),
+                (&THREE_NODES, ERROR_OF_THREE),
                 &mut three,
             );
             by_tails(&law, (edge, spacing), cells, &mut tails);

@@ -9,6 +9,7 @@ use crate::loss::allocation::threshold::Threshold;
 use crate::loss::lattice::excess::End;
 use crate::loss::lattice::sum::{PlaceSum, TiltedLaw};
 use crate::special::log_space::log_add;
+use crate::special::root::newton_bracket;
 use std::sync::Arc;
 
 /// Steps of Newton's method towards a tilt, and how near to the threshold the mean of the tilted law has to be, in standard deviations.
@@ -74,44 +75,24 @@ impl Side {
         of_window + self.laws.iter().map(|(law, _)| law.places.masses.len()).sum::<usize>()
     }
 
-    /// A tilt under which the mean of the sum is next to a threshold, by Newton's method from `start` with a bracket; `None` where numbers overflow.
+    /// A tilt under which the mean of the sum is next to a threshold, by Newton's method from `start`; `None` where numbers overflow.
     ///
-    /// Where one Y has a heavy tail, the mean may jump from below the threshold to far above it: then it is the tilt before the jump, under which the law is
-    /// narrow. Any tilt gives bounds.
+    /// Where one Y has a heavy tail, the mean may jump from below the threshold to far above it as the tilt grows. The tilt before the jump is returned
+    /// then, under which the law is narrow. Every tilt gives bounds that hold.
     pub(super) fn tilt_for(&self, threshold: f64, start: f64) -> Option<f64> {
         let wanted = (threshold - self.start) / self.spacing;
         let distance = (wanted - self.sum.moments(0.0).mean).abs();
-        let (mut tilt, mut low, mut high) = (start, f64::NEG_INFINITY, f64::INFINITY);
-        for step in 0..STEPS {
+        let step = |tilt: f64| {
             let moments = self.sum.moments(tilt);
-            let deviation = moments.variance.sqrt();
-            let missing = wanted - moments.mean;
+            let (missing, deviation) = (wanted - moments.mean, moments.variance.sqrt());
             if missing.abs() <= NEAR * deviation.min(distance) {
-                return Some(tilt);
+                return 0.0;
             }
-            if missing > 0.0 {
-                low = tilt;
-            } else {
-                high = tilt;
-            }
-            if high - low <= JUMP * high.abs().min(low.abs()) {
-                break;
-            }
-            // A law may be far from normal: no step is longer than a few reciprocals of its deviation, and every other one halves the bracket.
-            let next = tilt + (missing / moments.variance).clamp(-4.0 / deviation, 4.0 / deviation);
-            let is_bracketed = low.is_finite() && high.is_finite();
-            let is_inside = next > low && next < high;
-            tilt = if is_bracketed && (step % 2 == 1 || !is_inside) {
-                0.5 * (low + high)
-            } else {
-                next
-            };
-            if !tilt.is_finite() {
-                return None;
-            }
-        }
-        let nearer = if low.abs() < high.abs() { low } else { high };
-        nearer.is_finite().then_some(nearer)
+            // A law may be far from normal: no step is longer than a few reciprocals of its deviation.
+            (missing / moments.variance).clamp(-4.0 / deviation, 4.0 / deviation)
+        };
+        let (low, high) = newton_bracket(start, STEPS, |high| JUMP * high.abs(), step)?;
+        Some(if low.abs() < high.abs() { low } else { high })
     }
 
     /// Standard deviation of S under a tilt.

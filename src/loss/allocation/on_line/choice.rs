@@ -1,10 +1,11 @@
-//! Which line serves a threshold, and which Y count as large.
+//! The line of integration for a threshold w, and the limit above which a likelihood ratio Y counts as large.
 //!
-//! With X = S − w, or w − S, the line is that through the saddle point of E[e^{sX}; no Y is large]/s², where the sum has hardly any cancellation.
+//! With X = S − w if the record is removed, or w − S if it is added, the line is that through the saddle point of E[e^{sX}; no Y is large]/s², where the
+//! terms of the sum hardly cancel.
 //!
-//! A record that is removed has two ways to a loss above ε: many moderate Y, and one that is large. Where Y is above w − x and x is so far below the mean of
-//! the other batches that their sum is hardly ever below it, S exceeds w anyway, so that these outcomes are known in closed form. They must not be part of the
-//! transform: e^{λY} would make more of the largest Y than of all others, and the law under the tilt would be far from S = w.
+//! If the record is removed, a loss above ε is due to many moderate Y or to a single large one. Let x be so far below the mean of the sum of all other batches
+//! that this sum is hardly ever below x. Where one Y is above w − x, S exceeds w almost surely, so that such outcomes are computed in closed form.
+//! They must not be part of the transform: under a tilt by e^{λS} they would outweigh all others, and S would be far above w.
 
 use crate::interval::Interval;
 use crate::loss::allocation::bins::Part;
@@ -15,18 +16,18 @@ use crate::loss::allocation::on_line::rough::Rough;
 use crate::loss::allocation::threshold::{Range, count};
 use crate::special::log_space::LogSum;
 use crate::special::normal::log_upper_tail;
-use crate::special::root::bisect;
+use crate::special::root::{bisect, newton_bracket};
 use crate::step::Direction;
 use std::convert::Infallible;
 use std::f64::consts::TAU;
 
-/// −log of the probability that the other batches are so far below their mean that an outcome with a large Y may be below the threshold.
+/// −log of the probability that the sum of the other batches is below x.
 const LOG_LOW: f64 = 45.0;
-/// μ over that of a Gaussian variable, which serves least where Y is far from normal.
+/// Tilts μ of the bounds on low sums, over the best μ of a Gaussian sum, which is far from the best one where Y is far from normal.
 const LOW_TILTS: [f64; 6] = [0.3, 0.6, 1.0, 1.6, 2.5, 5.0];
-/// −log of the part of the expectation that outcomes with a large Y may be where nothing more is known of them.
+/// −log of the part of the expectation below which outcomes with a large Y need no closer bound.
 const LOG_NEGLIGIBLE: f64 = 27.0;
-/// The least normal variable that counts as large.
+/// The least quantile, in standard deviations of log Y, at which Y counts as large.
 const LEAST_LARGE: f64 = 3.0;
 /// Steps in which the saddle point is found, how near to it is enough in standard deviations, the least relative bracket, and the longest step in log λ.
 const STEPS: usize = 40;
@@ -73,7 +74,7 @@ pub(super) struct Target<'a> {
     pub(super) parts: &'a [Part],
     pub(super) direction: Direction,
     pub(super) range: Range,
-    /// log of E[X₊] in the middle of the range, at most: where X₊ is due to many moderate Y as well as to a large one, saddle points tell too much.
+    /// An upper bound on log E[X₊] in the middle of the range. Saddle points overstate it where X₊ is due to many moderate Y and to a large one alike.
     pub(super) log_most: f64,
 }
 
@@ -90,7 +91,8 @@ pub(super) fn large_outcomes(parts: &[Part], limit: f64) -> LargeOutcomes {
     LargeOutcomes::new(&parts.iter().map(of).collect::<Vec<_>>())
 }
 
-/// log of a bound on the expectation of S over them, below the range of numbers too: the sum of E\[Y; Y > c\] and of P(Y > c) times the mean of all others.
+/// log of a bound on the expectation of S over the outcomes with some Y above `limit` = c, which may be below the range of numbers: the sum over all batches
+/// of E\[Y; Y > c\] and of P(Y > c) times the mean of the others.
 pub(super) fn log_large_mean(parts: &[Part], limit: f64) -> f64 {
     let mut sum = LogSum::default();
     for part in parts {
@@ -116,7 +118,7 @@ impl Target<'_> {
         let mut saddle = match self.saddle(limit, self.first_tilt()) {
             Some(saddle) => saddle,
             None => {
-                // So far out no tilt of the largest Y may be within the range of numbers. Such Y count for nothing then.
+                // Far out E[e^{λY}] may be beyond the range of numbers for all λ that count. A lower limit leaves the largest Y out of it.
                 let rough = Rough::new(self.parts, self.direction).log_expectation(self.range.middle);
                 limit = self.sufficient_limit(&others, rough.min(self.log_most)).min(limit);
                 self.saddle(limit, self.first_tilt())?
@@ -140,7 +142,7 @@ impl Target<'_> {
         })
     }
 
-    /// log of the part of E[X₊] by outcomes with a large Y, as far as it is known to be there.
+    /// log of a lower bound on the part of E[X₊] that is due to outcomes with a large Y.
     fn log_large(&self, limit: f64) -> f64 {
         match self.direction {
             Direction::Remove => {
@@ -151,7 +153,7 @@ impl Target<'_> {
         }
     }
 
-    /// A limit from which on S is surely above w, about; w where there is none below.
+    /// About the least Y with which S is almost surely above w; w where that is not below w.
     fn first_limit(&self, others: &Others) -> f64 {
         let largest = self.range.largest;
         let low = others.low_place(LOG_LOW);
@@ -180,7 +182,7 @@ impl Target<'_> {
         Some(Others { transforms })
     }
 
-    /// The least limit from which on next to nothing is unknown of the outcomes with a large Y.
+    /// The least limit at which the bounds on outcomes with a large Y are negligibly far apart.
     fn sufficient_limit(&self, others: &Others, log_expectation: f64) -> f64 {
         let largest = self.range.largest;
         let log_unknown = |limit: f64| {
@@ -209,7 +211,7 @@ impl Target<'_> {
         }
     }
 
-    /// λ of a Gaussian variable.
+    /// The saddle point if S were Gaussian.
     fn first_tilt(&self) -> f64 {
         let variance: f64 = self.parts.iter().map(|part| part.count * part.variance.exp_m1()).sum();
         let distance = self.sign() * (self.range.middle - count(self.parts));
@@ -239,44 +241,28 @@ impl Target<'_> {
         ))
     }
 
-    /// The saddle point, by Newton's method in log λ within a bracket.
+    /// The saddle point, by Newton's method in log λ; `None` where no transform is within the range of numbers.
     fn saddle(&self, limit: f64, start: f64) -> Option<Saddle> {
-        let sign = self.sign();
-        let (mut lambda, mut low, mut high) = (start, 0.0f64, f64::INFINITY);
-        for step in 0..STEPS {
-            let at = self.moments(limit, lambda);
-            let (excess, slope) = at.map_or((f64::INFINITY, 1.0), |(_, mean, variance)| {
-                (
-                    sign * (mean - self.range.middle) - 2.0 / lambda,
-                    variance + 2.0 / (lambda * lambda),
-                )
-            });
-            if excess > 0.0 {
-                high = high.min(lambda);
-            } else {
-                low = low.max(lambda);
-            }
-            if let Some((log, _, variance)) = at
-                && (excess.abs() <= NEAR * slope.sqrt() || high <= low * (1.0 + CLOSE))
-            {
-                return Some(Saddle {
-                    lambda,
-                    log: log.middle(),
-                    variance,
-                });
-            }
-            let newton = lambda * (-excess / (lambda * slope)).clamp(-LONGEST, LONGEST).exp();
-            // Where large Y begin to count the mean grows by leaps, so that every other step halves the bracket.
-            lambda = match (low > 0.0 && high.is_finite(), newton > low && newton < high) {
-                (true, is_inside) if step % 2 == 1 || !is_inside => (low * high).sqrt(),
-                (false, false) => 0.5 * lambda,
-                _ => newton,
+        let mut last = None;
+        let step = |log_lambda: f64| {
+            let lambda = log_lambda.exp();
+            let Some((log, mean, variance)) = self.moments(limit, lambda) else {
+                return -LONGEST;
             };
-            if !(lambda > 0.0 && lambda.is_finite()) {
-                return None;
+            last = Some(Saddle {
+                lambda,
+                log: log.middle(),
+                variance,
+            });
+            let missing = 2.0 / lambda - self.sign() * (mean - self.range.middle);
+            let slope = variance + 2.0 / (lambda * lambda);
+            if missing.abs() <= NEAR * slope.sqrt() {
+                return 0.0;
             }
-        }
-        None
+            (missing / (lambda * slope)).clamp(-LONGEST, LONGEST)
+        };
+        newton_bracket(start.ln(), STEPS, |_| CLOSE, step)?;
+        last
     }
 }
 
