@@ -7,8 +7,8 @@ use crate::interval::Enclosure;
 pub(crate) struct Accuracy {
     /// Relative width of δ that contours are designed for, so that they also serve later questions.
     pub(crate) width: f64,
-    /// Relative width for which contours of cells are designed. A search for ε sets it to its tolerance, the width of the question for δ that
-    /// confirms it, so that both use the same contour.
+    /// Relative width for which contours of cells are designed. A search for ε without a margin sets it to its tolerance, the width of the question
+    /// for δ that confirms its answer, so that both use the same contour.
     pub(crate) cell_width: f64,
     /// Relative width that suffices as an answer to this question.
     pub(crate) sufficient_width: f64,

@@ -300,8 +300,9 @@ impl ComposedLoss {
         if let Some(found) = self.noiseless_epsilon(log_delta, tolerance)? {
             return Ok(found.into());
         }
-        // A closed form gives the same answer to every question, and grids cost too much for room beside their intervals.
-        let has_margin = !self.losses.has_closed_form() && !self.losses.has_jumps();
+        // A closed form gives the same answer to every question, and grids, which are all that there is without a transform, cost too much for room beside
+        // their intervals.
+        let has_margin = !self.losses.has_closed_form() && self.losses.has_transform();
         let margin = if has_margin { margin } else { 0.0 };
         let query = Query {
             log_delta,

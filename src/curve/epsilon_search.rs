@@ -29,6 +29,10 @@ const RELAXATION: (f64, f64) = (1.1, 30.0);
 /// The part of the tolerance that a margin below δ may take: where it would take more, there is none. With half of it a random box takes a
 /// fifth longer, as more answers are confirmed by a question of their own; with more there is no room for the enclosure.
 const MARGIN_FRACTION: f64 = 0.5;
+/// The part of the tolerance that a margin takes in any case: where δ falls steeply, it is far more than an answer for δ is wide, and contours may be as much wider.
+const HARDLY_LARGER: f64 = 0.02;
+/// A margin over the width of the enclosure beside it, with room for the rounding of logarithms: a question for δ is answered at least as narrowly.
+const AS_WIDE: f64 = 1.0 + 1e-6;
 /// The part of the tolerance that a margin and the enclosure may take together: steps out of the enclosure need the rest.
 const MARGIN_AND_WIDTH: f64 = 0.85;
 /// Widths that are asked for at ε = 0, where only the side of δ matters, one after the other until it is known. The first is one that bounds
@@ -77,7 +81,7 @@ pub(crate) struct Query {
     pub(crate) log_delta: f64,
     /// Relative width of the answer.
     pub(crate) tolerance: f64,
-    /// How far log δ is to be below that value at the upper end, where ε is hardly larger for it.
+    /// How far log δ is to be below that value at the upper end, at least, where ε is hardly larger for it.
     pub(crate) margin: f64,
     /// Where the search starts.
     pub(crate) start: StartingPoint,
@@ -195,7 +199,7 @@ impl<C: FnMut(f64, &Accuracy) -> Enclosure> Search<'_, C> {
             0.0 => (width, self.query.tolerance),
             margin => {
                 let designed = width.min(WIDTH_FRACTION * margin);
-                (designed, designed.min(self.query.tolerance))
+                (designed, designed)
             }
         };
         let accuracy = Accuracy {
@@ -226,10 +230,14 @@ impl<C: FnMut(f64, &Accuracy) -> Enclosure> Search<'_, C> {
         self.ask(epsilon, width, roughness)
     }
 
-    /// The margin of an upper end beside an enclosure that wide; 0 where both together take too much of the tolerance.
+    /// The margin of an upper end beside an enclosure that wide: at least its width, if there is room for that; 0 where both together take too much of the
+    /// tolerance.
     fn margin_beside(&self, epsilon: f64, width: f64) -> f64 {
         let change = self.query.tolerance * epsilon.abs() * self.slope;
-        let margin = self.margin_at(epsilon);
+        let least = self.margin_at(epsilon);
+        let wider = least.max(AS_WIDE * width);
+        let has_room = least > 0.0 && wider <= MARGIN_FRACTION * change;
+        let margin = if has_room { wider } else { least };
         if width + margin <= MARGIN_AND_WIDTH * change {
             margin
         } else {
@@ -240,8 +248,8 @@ impl<C: FnMut(f64, &Accuracy) -> Enclosure> Search<'_, C> {
     /// The margin of an upper end near ε; 0 where it would take too much of the tolerance.
     fn margin_at(&self, epsilon: f64) -> f64 {
         let change = self.query.tolerance * epsilon.abs() * self.slope;
-        if self.query.margin <= MARGIN_FRACTION * change {
-            self.query.margin
+        if self.query.margin > 0.0 && self.query.margin <= MARGIN_FRACTION * change {
+            self.query.margin.max(HARDLY_LARGER * change)
         } else {
             0.0
         }

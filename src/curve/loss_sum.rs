@@ -152,11 +152,6 @@ impl LossSum {
         self.limit += work;
     }
 
-    /// True if the density of any loss jumps.
-    pub(super) fn has_jumps(&self) -> bool {
-        self.segments.iter().any(|segment| segment.loss.has_jumps())
-    }
-
     /// δ of one step, or of equal steps with two outcomes.
     pub(super) fn closed_form(&self, epsilon: f64) -> Option<Enclosure> {
         match self.segments.as_slice() {

@@ -67,10 +67,6 @@ impl PrivacyLoss for IndependentSum {
         sum * (1.0 + PRODUCT_ROUNDINGS * f64::EPSILON * self.parts.len() as f64)
     }
 
-    fn has_jumps(&self) -> bool {
-        self.parts.iter().any(|part| part.has_jumps())
-    }
-
     fn is_better_whole(&self) -> bool {
         self.parts.iter().any(|part| part.is_better_whole())
     }

@@ -45,10 +45,6 @@ impl StepLoss {
 }
 
 impl PrivacyLoss for LaplaceLoss {
-    fn has_jumps(&self) -> bool {
-        true
-    }
-
     fn moments(&mut self, c: f64, _: f64) -> TiltedMoments {
         self.nodes(c, 0.0).moments()
     }

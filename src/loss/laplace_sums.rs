@@ -21,6 +21,9 @@ use crate::special::logarithm::ln_1p;
 /// Logarithms of the ratio below this, in absolute value, come from r − 1.
 const NEAR_ONE: f64 = 0.5;
 
+/// Relative error of a logarithm of a ratio near 1, whichever function finds it ([`ln_1p`]), with room for the rounding of bounds.
+const LOGARITHM: f64 = 4.0 * f64::EPSILON;
+
 /// Bounds on the ratio on [j, j + 1].
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Knot {
@@ -105,7 +108,7 @@ impl Knot {
                 // The change is off by 2ε (`exponential`), and by as much of its exponent's rounding as for one node.
                 let relative = self.rise.error + f64::EPSILON * (5.0 + 2.0 * exponents[i].abs());
                 let error = self.excess.error + part.abs() * relative + f64::EPSILON * change.abs();
-                return Approx::new(log_ratio, error / (1.0 + change) + 4.0 * f64::EPSILON * log_ratio.abs());
+                return Approx::new(log_ratio, error / (1.0 + change) + LOGARITHM * log_ratio.abs());
             }
             let beyond = x - j as f64;
             let (log_ratio, _) = self.log_ratio_at(x, beyond, scale);
@@ -120,7 +123,7 @@ impl Knot {
             let (part, relative) = self.risen(rising, 2.0 * beyond / scale);
             let of_part = if part == 0.0 { 0.0 } else { part.abs() * relative };
             let error = self.excess.error + of_part + f64::EPSILON * log_ratio.exp_m1().abs();
-            return error * (-log_ratio).exp() + 2.0 * f64::EPSILON * log_ratio.abs();
+            return error * (-log_ratio).exp() + LOGARITHM * log_ratio.abs();
         }
         let of = |log: f64, error: f64| {
             let fraction = (log - log_ratio).exp();

@@ -91,11 +91,6 @@ pub trait PrivacyLoss: Debug + Send + Sync {
         false
     }
 
-    /// Whether the density of the loss jumps, so that its transform falls like 1/y only and a few steps are left to grids.
-    fn has_jumps(&self) -> bool {
-        false
-    }
-
     /// A copy without the outputs of the far tail that P has with a probability of about e^`log_mass`, and the log of the
     /// probability that was really left out: far tails make moments explode. −∞ where nothing is left out.
     fn truncated(&self, log_mass: f64) -> (StepLoss, f64);

@@ -172,10 +172,6 @@ impl PrivacyLoss for PublicOutcomeLoss {
         (log + SUM_ROUNDING + rounding(log, 0.0)).min(known)
     }
 
-    fn has_jumps(&self) -> bool {
-        self.parts.iter().any(|(_, part)| part.has_jumps())
-    }
-
     fn is_better_whole(&self) -> bool {
         self.parts.iter().any(|(_, part)| part.is_better_whole())
     }

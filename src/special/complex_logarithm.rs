@@ -175,11 +175,6 @@ mod tests {
     #[test]
     fn errors_are_below_their_bounds_and_above_half_of_them() {
         let (fused, apart) = (largest_errors::<true>(), largest_errors::<false>());
-        eprintln!(
-            "{:?} {:?}",
-            fused.map(|w| w / f64::EPSILON),
-            apart.map(|w| w / f64::EPSILON)
-        );
         for ((bound, fused), apart) in ERRORS.into_iter().zip(fused).zip(apart) {
             let worst = fused.max(apart);
             assert!(worst <= bound && worst > 0.5 * bound, "{fused:e} {apart:e} {bound:e}");

@@ -132,7 +132,6 @@ mod tests {
                 worst = worst.max(((found - exact) / exact).abs());
             }
         }
-        eprintln!("worst {}", worst / f64::EPSILON);
         // The C library's are within a unit in the last place, which is half of ε at most.
         assert!(worst <= ERROR && worst > 0.5 * ERROR + 0.26 * f64::EPSILON, "{worst:e}");
     }

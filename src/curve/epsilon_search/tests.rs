@@ -67,7 +67,8 @@ fn both_ends_were_certified_by_the_curve() {
     assert!(at(found.upper).log_upper <= log_delta && at(found.lower).log_lower > log_delta);
 }
 
-/// Answers to questions as wide as the margin, from the curve up, are at most δ at the upper end; with twice that width they are not.
+/// Answers to questions as wide as the margin, from the curve up, are at most δ at the upper end; with twice that width they are not. The margin is what was asked for, a
+/// fiftieth of the tolerance where that is more, and no less than the search knew the curve to.
 #[test]
 fn an_upper_end_has_the_margin_or_says_that_it_has_none() {
     let margin = 1e-6;
@@ -81,18 +82,24 @@ fn an_upper_end_has_the_margin_or_says_that_it_has_none() {
         epsilon(curve, &query).unwrap()
     };
     for log_delta in [-12.0, -30.0, -200.0] {
-        let Found {
-            interval, has_margin, ..
-        } = with_margin(log_delta, 1e-8);
-        assert!(has_margin, "{log_delta}");
-        let at_upper = log_curve(interval.upper);
-        assert!(
-            at_upper + margin <= log_delta && at_upper + 2.0 * margin > log_delta,
-            "{log_delta}"
-        );
-        assert!(interval.upper - interval.lower <= 1e-6 * interval.upper, "{log_delta}");
+        let exact = root(log_delta);
+        // What log δ changes by within the tolerance.
+        let change = 1e-6 * exact * (0.5 + 2.0 * exact);
+        let margin = margin.max(HARDLY_LARGER * change);
+        for width in [1e-8, 3.0 * margin] {
+            let Found {
+                interval, has_margin, ..
+            } = with_margin(log_delta, width);
+            assert!(has_margin, "{log_delta} {width}");
+            let (at_upper, margin) = (log_curve(interval.upper) + width, 0.999 * margin.max(width));
+            assert!(
+                at_upper + margin <= log_delta && at_upper + 2.0 * margin > log_delta,
+                "{log_delta} {width}"
+            );
+            assert!(interval.upper - interval.lower <= 1e-6 * interval.upper, "{log_delta}");
+        }
         // What the search itself knows no better leaves room for nothing.
-        assert!(!with_margin(log_delta, 2e-6).has_margin, "{log_delta}");
+        assert!(!with_margin(log_delta, 0.6 * change).has_margin, "{log_delta}");
     }
     // Next to ε = 0 the margin would be more than the tolerance.
     let Found {

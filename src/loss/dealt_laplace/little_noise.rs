@@ -70,10 +70,6 @@ impl PrivacyLoss for LittleNoise {
         false
     }
 
-    fn has_jumps(&self) -> bool {
-        true
-    }
-
     fn max_loss(&self) -> MaxLoss {
         self.extremes.max_loss()
     }

@@ -244,10 +244,6 @@ impl PrivacyLoss for DealtLaplace {
         false
     }
 
-    fn has_jumps(&self) -> bool {
-        true
-    }
-
     fn work(&self) -> u64 {
         self.work
     }
