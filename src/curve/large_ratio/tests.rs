@@ -1,5 +1,6 @@
 use super::*;
 use crate::curve::loss_sum::LossSum;
+use crate::inversion::chernoff::MomentBound;
 use crate::loss::allocation::bins::Bins;
 use crate::special::normal::log_upper_tail;
 use crate::step::Direction;
@@ -36,7 +37,7 @@ fn the_parts_add_up_to_the_curve() {
 #[test]
 fn what_has_two_large_ratios_is_bounded() {
     let (batches, epochs) = (2000u32, 300.0);
-    let split = ByLargeRatio::new(&segments(u64::from(batches), 1.1, epochs), 24.0).unwrap();
+    let split = ByLargeRatio::new(&segments(u64::from(batches), 1.1, epochs), 24.0, 0.5).unwrap();
     // What an epoch has with a probability of at most e^−12/300 under P.
     let (count, shift) = (f64::from(batches), 1.1f64.recip());
     let mass = |g: f64| count * log_upper_tail(g).exp() + log_upper_tail(g - shift).exp();
@@ -58,8 +59,7 @@ fn what_has_two_large_ratios_is_bounded() {
     let of_two_epochs = 0.5 * epochs * (epochs - 1.0) * one * one;
     let of_one_epoch = epochs * 0.5 * others * others * (1.0 - 1.0 / count);
     let exact = ((of_two_epochs + of_one_epoch) * (epochs * none).exp()).ln();
-    // Beyond all ranges is next to e^−24.
-    let bound = (split.log_left_out.exp() - (-24f64).exp()).ln();
+    let bound = split.log_two;
     assert!(exact <= bound + 1e-3 && bound < exact + LN_2, "{bound} {exact}");
 }
 
@@ -67,12 +67,12 @@ fn what_has_two_large_ratios_is_bounded() {
 #[test]
 fn the_level_says_what_is_left_out() {
     for level in [40.0, 64.0, 80.0] {
-        let split = ByLargeRatio::new(&segments(20_000, 0.9, 20.0), level);
+        let split = ByLargeRatio::new(&segments(20_000, 0.9, 20.0), level, 0.5);
         let split = split.unwrap_or_else(|| panic!("{level}"));
+        let log_left_out = log_add(split.log_two, split.log_beyond);
         assert!(
-            split.log_left_out <= -level + 0.5 && split.log_left_out > -level - 2.0,
-            "{level}: {}",
-            split.log_left_out
+            log_left_out <= -level + 0.5 && log_left_out > -level - 2.0,
+            "{level}: {log_left_out}"
         );
     }
 }
@@ -80,12 +80,72 @@ fn the_level_says_what_is_left_out() {
 /// Runs of a single epoch, with few batches or with other steps are not split.
 #[test]
 fn other_runs_are_not_split() {
-    assert!(ByLargeRatio::new(&segments(5000, 1.0, 1.0), 48.0).is_none());
-    assert!(ByLargeRatio::new(&segments(50, 1.0, 10.0), 48.0).is_none());
+    assert!(ByLargeRatio::new(&segments(5000, 1.0, 1.0), 48.0, 0.5).is_none());
+    assert!(ByLargeRatio::new(&segments(50, 1.0, 10.0), 48.0, 0.5).is_none());
     let mut mixed = segments(5000, 1.0, 10.0);
     mixed.push(Segment {
         loss: StepLoss::shift(0.1),
         steps: 1.0,
     });
-    assert!(ByLargeRatio::new(&mixed, 48.0).is_none());
+    assert!(ByLargeRatio::new(&mixed, 48.0, 0.5).is_none());
+}
+
+/// The moment of a run over outputs with two large ratios or more: that of all outputs up to an end without those that have none and those that have one. The
+/// bound is at least that, and half of it would be too little.
+#[test]
+fn moments_of_what_has_two_large_ratios_are_bounded() {
+    let (batches, noise, epochs) = (3000, 1.0, 20.0);
+    let segments = segments(batches, noise, epochs);
+    let losses = [];
+    let split = |log_mass: f64, log_mass_beyond: f64| {
+        let split = RatioSplit {
+            steps: epochs,
+            log_mass,
+            log_mass_beyond,
+            losses: &losses,
+        };
+        segments[0].loss.by_large_ratio(&split).unwrap()
+    };
+    let (mut found, mut all) = (split(-8.0, -12.0), split(-12.0, -13.0));
+    let (mut one, range) = found.one.pop().unwrap();
+    assert!(found.one.is_empty());
+    let none = Segment {
+        loss: found.none.truncated(f64::NEG_INFINITY).0,
+        steps: epochs,
+    };
+    let known = (found.log_some + epochs.ln(), -100.0);
+    let mut many = Many::new(vec![none], vec![found.many], std::iter::once((0, range)), known);
+    for j in [3, 6] {
+        let c = many::tilt(j);
+        let moment = |loss: &mut StepLoss| loss.moments(c, -30.0).log_moment.value;
+        let base = moment(&mut found.none);
+        let (whole, single) = ((moment(&mut all.none) - base).exp(), (moment(&mut one) - base).exp());
+        let exact = epochs * base + (whole.powf(epochs) - 1.0 - epochs * single).ln();
+        let bound = many.log_moment(0, j);
+        assert!(exact <= bound && bound < exact + LN_2, "{c}: {exact} {bound}");
+        // δ by this moment, or by the probability of pairs.
+        let epsilon = 2.0;
+        let by_moment = MomentBound { c, log_moment: bound }.chernoff(epsilon).log_upper;
+        let of_pairs = range.log_mass + epochs.ln() + known.0;
+        let log = many.log_bound(epsilon);
+        assert!(log <= by_moment.min(of_pairs) + 1e-9, "{log} {by_moment} {of_pairs}");
+    }
+}
+
+/// Where two large ratios may not be left out for their probability, their bound by moments is far below it, and curves are known.
+#[test]
+fn two_large_ratios_matter_less_than_they_are_likely() {
+    let segments = segments(14_000, 1.0, 4.0);
+    let (mut few, mut most) = (
+        ByLargeRatio::new(&segments, 96.0, 0.5).unwrap(),
+        ByLargeRatio::new(&segments, 96.0, 0.3).unwrap(),
+    );
+    let epsilon = 5.0;
+    assert!(most.log_two > -60.0 && most.log_left_out(epsilon) < -80.0);
+    let accuracy = Accuracy::of_width(1e-4);
+    let (one, other) = (few.delta(epsilon, &accuracy), most.delta(epsilon, &accuracy));
+    assert!(
+        one.log_lower <= other.log_upper && other.log_lower <= one.log_upper,
+        "{one:?} {other:?}"
+    );
 }

@@ -19,8 +19,9 @@ use std::f64::consts::{LN_2, TAU};
 
 /// −log of what spacing and ends may change.
 const LEVEL: f64 = 38.0;
-/// Points at most.
-const MOST_POINTS: usize = 1500;
+/// Points at most: of a law with one large likelihood ratio, whose other batches hardly vary beside it, thousands at small exponents. With 6,000, 32 epochs of 144,826
+/// batches with noise 1.083 had an ε 1e-3 wide at δ = 4.3e-75 that is 4e-8 wide; with 1,500, five of 54,302 batches one 4 % wide.
+const MOST_POINTS: usize = 20_000;
 /// Steps in which the saddle point is found, and its accuracy.
 const ROUNDS: usize = 40;
 const CLOSE: f64 = 1e-3;
@@ -254,12 +255,17 @@ fn closest(log: Approx<Complex64>, log_most: f64) -> Approx<Complex64> {
     }
 }
 
-/// λ with λ·(log E[e^{λW}])' = w, about, and log E[e^{λW}] there: Newton's method in log λ within a bracket.
+/// λ with λ·(log E[e^{λW}])' = w, about, and log E[e^{λW}] there.
 fn saddle(law: &TruncatedLaw, w: f64) -> Option<(f64, Tilting)> {
+    saddle_of(|lambda| law.tilting(lambda), w)
+}
+
+/// λ with λ·f' = w, about, and f there: Newton's method in log λ within a bracket.
+pub(super) fn saddle_of(f: impl Fn(f64) -> Option<Tilting>, w: f64) -> Option<(f64, Tilting)> {
     let mut lambda = w;
     let (mut low, mut high) = (0.0f64, f64::INFINITY);
     for _ in 0..ROUNDS {
-        let at = law.tilting(lambda);
+        let at = f(lambda);
         let excess = at.map_or(f64::INFINITY, |at| lambda * at.first - w);
         if excess > 0.0 {
             high = high.min(lambda);
