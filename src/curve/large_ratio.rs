@@ -23,10 +23,10 @@ const MOST_FAILURES: usize = 1;
 const LEVELS: usize = 4;
 /// Levels are multiples of this, so that questions about similar δ share one.
 const LEVEL_STEP: f64 = 8.0;
-/// −log of the probability under P of a large ratio over the level: where most ratios are large, and where two of them may be left out for their probability alone.
-/// It grows in whole steps, so that questions about one level share splits.
-const LEAST_SHARE: f64 = 0.25;
-const MOST_SHARE: f64 = 0.5;
+/// −log of the probability under P of a large ratio over the level: with a half two of them may be left out for their probability alone, and other splits are tried where that one does not
+/// answer. From 0.25 on it grows in whole steps until moments say that two may be left out, so that questions about one level share splits. With 0.25 tried first, 680 epochs of
+/// 149,513 batches with noise 0.776 had an ε 1e-3 wide at δ = 4e-20 that is 1e-6 wide; without it, five of 54,302 with noise 1.291 one 4 % wide at 1.6e-88.
+const SHARES: [f64; 2] = [0.5, 0.25];
 const STEP_OF_SHARE: f64 = 0.05;
 /// log of how much more than what the level says may be left out.
 const LITTLE_MORE: f64 = 1.0;
@@ -60,6 +60,8 @@ pub(super) struct LargeRatios {
     /// Whether the last question was answered, and how many were not.
     answered: bool,
     failures: usize,
+    /// Which share of the level is tried first: the one that answered the last question.
+    first: usize,
 }
 
 impl LargeRatios {
@@ -67,7 +69,7 @@ impl LargeRatios {
     pub(super) fn forget(&mut self) {
         let splits = self.splits.iter_mut().filter_map(|(_, split)| split.as_mut());
         splits.for_each(ByLargeRatio::forget);
-        (self.answered, self.failures) = (false, 0);
+        (self.answered, self.failures, self.first) = (false, 0, 0);
     }
 
     /// Work so far.
@@ -89,10 +91,30 @@ impl LargeRatios {
         accuracy: &Accuracy,
         log_delta: f64,
     ) -> Enclosure {
-        let (mut found, mut expected) = (Enclosure::TRIVIAL, log_delta);
+        let mut found = Enclosure::TRIVIAL;
         if epsilon <= 0.0 || self.failures >= MOST_FAILURES {
             return found;
         }
+        for _ in 0..SHARES.len() {
+            found = found.meet(self.by_share(segments, (epsilon, log_delta), accuracy));
+            self.answered = accuracy.is_met(found);
+            if self.answered {
+                break;
+            }
+            self.first = (self.first + 1) % SHARES.len();
+        }
+        self.failures += usize::from(!self.answered);
+        found
+    }
+
+    /// δ by splits from one share of the level on.
+    fn by_share(
+        &mut self,
+        segments: &[Segment],
+        (epsilon, log_delta): (f64, f64),
+        accuracy: &Accuracy,
+    ) -> Enclosure {
+        let (mut found, mut expected) = (Enclosure::TRIVIAL, log_delta);
         for _ in 0..LEVELS {
             let level = level_for(expected, accuracy.width);
             let Some(split) = self.split_for(segments, level, epsilon) else {
@@ -105,8 +127,6 @@ impl LargeRatios {
             }
             expected = expected.min(found.log_upper);
         }
-        self.answered = accuracy.is_met(found);
-        self.failures += usize::from(!self.answered);
         found
     }
 
@@ -114,7 +134,7 @@ impl LargeRatios {
     ///
     /// What is left out falls about like the probability of a large ratio.
     fn split_for(&mut self, segments: &[Segment], level: f64, epsilon: f64) -> Option<&mut ByLargeRatio> {
-        let (mut best, mut share) = (None, LEAST_SHARE);
+        let (mut best, mut share) = (None, SHARES[self.first]);
         loop {
             let known = self.splits.iter().position(|(known, _)| *known == (level, share));
             let place = known.unwrap_or_else(|| {
@@ -127,11 +147,11 @@ impl LargeRatios {
             };
             best = Some(place);
             let excess = (split.log_left_out(epsilon) + level - LITTLE_MORE) / level;
-            if excess <= 0.0 || share >= MOST_SHARE {
+            if excess <= 0.0 || share >= SHARES[0] {
                 break;
             }
             let steps = (excess.min(1.0) / STEP_OF_SHARE).ceil().max(1.0);
-            share = (share + steps * STEP_OF_SHARE).min(MOST_SHARE);
+            share = (share + steps * STEP_OF_SHARE).min(SHARES[0]);
         }
         self.splits.get_mut(best?).and_then(|(_, split)| split.as_mut())
     }

@@ -1,6 +1,7 @@
 use super::*;
 use crate::curve::loss_sum::LossSum;
 use crate::inversion::chernoff::MomentBound;
+use crate::loss::StepLoss;
 use crate::loss::allocation::bins::Bins;
 use crate::special::normal::log_upper_tail;
 use crate::step::Direction;
@@ -91,12 +92,12 @@ fn other_runs_are_not_split() {
 }
 
 /// The moment of a run over outputs with two large ratios or more: that of all outputs up to an end without those that have none and those that have one. The
-/// bound is at least that, and half of it would be too little.
+/// bounds for all ranges add up to at least that, and half of them would be too little.
 #[test]
 fn moments_of_what_has_two_large_ratios_are_bounded() {
-    let (batches, noise, epochs) = (3000, 1.0, 20.0);
+    let (batches, noise, epochs) = (3000, 1.0, 4.0);
     let segments = segments(batches, noise, epochs);
-    let losses = [];
+    let losses = [0.01, 0.02, 0.03, 0.045, 0.07, 0.1, 0.13];
     let split = |log_mass: f64, log_mass_beyond: f64| {
         let split = RatioSplit {
             steps: epochs,
@@ -106,29 +107,33 @@ fn moments_of_what_has_two_large_ratios_are_bounded() {
         };
         segments[0].loss.by_large_ratio(&split).unwrap()
     };
-    let (mut found, mut all) = (split(-8.0, -12.0), split(-12.0, -13.0));
-    let (mut one, range) = found.one.pop().unwrap();
-    assert!(found.one.is_empty());
+    let (mut found, mut all) = (split(-6.0, -20.0), split(-20.0, -21.0));
     let none = Segment {
         loss: found.none.truncated(f64::NEG_INFINITY).0,
         steps: epochs,
     };
+    let ranges: Vec<RatioRange> = found.one.iter().map(|(_, range)| *range).collect();
     let known = (found.log_some + epochs.ln(), -100.0);
-    let mut many = Many::new(vec![none], vec![found.many], std::iter::once((0, range)), known);
+    let of_many = vec![found.many];
+    let mut many = Many::new(vec![none], of_many, ranges.iter().map(|range| (0, *range)), known);
     for j in [3, 6] {
         let c = many::tilt(j);
         let moment = |loss: &mut StepLoss| loss.moments(c, -30.0).log_moment.value;
         let base = moment(&mut found.none);
-        let (whole, single) = ((moment(&mut all.none) - base).exp(), (moment(&mut one) - base).exp());
+        let whole = (moment(&mut all.none) - base).exp();
+        let single: f64 = found.one.iter_mut().map(|(one, _)| (moment(one) - base).exp()).sum();
         let exact = epochs * base + (whole.powf(epochs) - 1.0 - epochs * single).ln();
-        let bound = many.log_moment(0, j);
+        let bounds: Vec<f64> = (0..ranges.len()).map(|k| many.log_moment(k, j)).collect();
+        let bound = bounds.iter().map(|log| log.exp()).sum::<f64>().ln();
         assert!(exact <= bound && bound < exact + LN_2, "{c}: {exact} {bound}");
-        // δ by this moment, or by the probability of pairs.
-        let epsilon = 2.0;
-        let by_moment = MomentBound { c, log_moment: bound }.chernoff(epsilon).log_upper;
-        let of_pairs = range.log_mass + epochs.ln() + known.0;
-        let log = many.log_bound(epsilon);
-        assert!(log <= by_moment.min(of_pairs) + 1e-9, "{log} {by_moment} {of_pairs}");
+        // δ by these moments.
+        let by_moment = |log_moment: &f64| {
+            let log_moment = *log_moment;
+            MomentBound { c, log_moment }.chernoff(2.0).log_upper.exp()
+        };
+        let log = many.log_bound(2.0);
+        let by_moments = bounds.iter().map(by_moment).sum::<f64>().ln();
+        assert!(log <= by_moments + 1e-9, "{log} {by_moments}");
     }
 }
 

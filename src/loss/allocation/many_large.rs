@@ -2,8 +2,8 @@
 //!
 //! For every λ > 0, W^w ≤ (w/(eλ))^w·e^{λW}, so that a bound on E_Q[e^{λW}] over a set of outputs is one on E_Q[W^w] there; at the best λ it is larger by
 //! little more than a Gaussian factor. With L_i and l_i the transforms E[e^{λY_i/t}] of a batch where its normal variable is at most a, and where it is between a and
-//! some h, E_Q[e^{λW}; some g > a, all ≤ h] = Π (L_i + l_i) − Π L_i ≤ φ₀·(e^r − 1) with φ₀ = Π L_i and r = Σ l_i/L_i. Where a given batch i has a ratio in a range,
-//! with the transform k_i, the others have none with φ₀·k_i/L_i at most, and some with that times e^r − 1.
+//! some h, E_Q[e^{λW}; some g > a, all ≤ h] = Π (L_i + l_i) − Π L_i = φ₀·(Π (1 + l_i/L_i) − 1) with φ₀ = Π L_i. Where a given batch i has a ratio in a range,
+//! with the transform k_i, the others have none with φ₀·k_i/L_i, and some with that times Π (1 + l_j/L_j) − 1 over the others.
 
 use crate::loss::allocation::on_line::batch::Batch;
 use crate::loss::allocation::tilting::{Tilting, tilting_of};
@@ -11,8 +11,8 @@ use crate::loss::allocation::truncated_law::{TruncatedLaw, TruncatedPart};
 use crate::loss::allocation::vertical_line::saddle_of;
 use crate::loss::privacy_loss::{ManyRatios, RatioRange};
 
-/// Largest r: beyond, e^r may have no `f64`, and nothing is bounded.
-const MOST_EXPECTED: f64 = 600.0;
+/// Largest logarithm of Π (1 + l_i/L_i): beyond, it may have no `f64`, and nothing is bounded.
+const MOST_LOG: f64 = 600.0;
 /// What rounding and the error of a rule may change of the logarithm of a quotient of two transforms, and of that of a moment for each unit of w.
 const ROUNDING: f64 = 1e-9;
 
@@ -39,19 +39,21 @@ impl ManyLarge {
         })
     }
 
-    /// log(e^r − 1) with its derivatives, for large ratios up to `high`; `None` where r is too large.
-    fn some(&self, high: f64, lambda: f64) -> Option<Tilting> {
-        let (mut value, mut first, mut second) = (0.0, 0.0, 0.0);
-        for part in self.law.parts.iter().filter(|part| part.end < high) {
+    /// log(Π (1 + l_i/L_i) − 1) with its derivatives, for large ratios up to `high`, over all batches but one of the part `without`; `None` where that is too large.
+    fn some(&self, high: f64, without: Option<usize>, lambda: f64) -> Option<Tilting> {
+        let (mut log, mut first, mut second) = (0.0, 0.0, 0.0);
+        for (i, part) in self.law.parts.iter().enumerate().filter(|(_, part)| part.end < high) {
             let one = self.relative(part, (part.end, high), lambda)?;
-            let size = one.log.exp();
-            value += size;
-            first += size * one.first;
-            second += size * (one.first * one.first + one.second);
+            let count = part.count - f64::from(u8::from(without == Some(i)));
+            let size = (one.log - part.count.ln()).exp();
+            let slope = one.first * size / (1.0 + size);
+            log += count * size.ln_1p();
+            first += count * slope;
+            second += count * (one.second * size / (1.0 + size) + slope * (one.first - slope));
         }
-        let above = f64::exp_m1(value);
+        let above = f64::exp_m1(log);
         let slope = first * (1.0 + above) / above;
-        (value > 0.0 && value < MOST_EXPECTED).then(|| Tilting {
+        (log > 0.0 && log < MOST_LOG).then(|| Tilting {
             log: above.ln(),
             first: slope,
             second: second * (1.0 + above) / above - slope * first / above,
@@ -84,7 +86,7 @@ impl ManyRatios for ManyLarge {
         if self.law.parts.iter().all(|part| part.end >= high) {
             return f64::NEG_INFINITY;
         }
-        self.log_moment(1.0 + c, |lambda| self.some(high, lambda))
+        self.log_moment(1.0 + c, |lambda| self.some(high, None, lambda))
     }
 
     fn log_one(&self, c: f64, range: &RatioRange) -> f64 {
@@ -96,7 +98,7 @@ impl ManyRatios for ManyLarge {
         let part = &self.law.parts[range.part];
         self.log_moment(1.0 + c, |lambda| {
             let one = self.relative(part, range.ends, lambda)?;
-            Some(sum(one, self.some(range.ends.1, lambda)?))
+            Some(sum(one, self.some(range.ends.1, Some(range.part), lambda)?))
         })
     }
 }
@@ -107,8 +109,7 @@ mod tests {
     use crate::loss::allocation::bins::Bins;
     use crate::special::normal::log_upper_tail;
 
-    /// Two batches, whose moments with one and with two large ratios are sums over both normal variables: the bounds are at most a Gaussian factor larger, and half of them
-    /// would be too little for few batches with ratios that hardly vary within their ranges.
+    /// Two batches, whose moments with one and with two large ratios are sums over both normal variables: the bounds are at most a Gaussian factor larger.
     #[test]
     fn moments_with_several_large_ratios_are_bounded() {
         let (v, a) = (0.25f64, 1.5);
@@ -147,16 +148,16 @@ mod tests {
         }
     }
 
-    /// Without a tilt that matters the bounds are those on probabilities: r of many batches is the mean of the number of large ratios.
+    /// Without a tilt that matters the bounds are those on probabilities.
     #[test]
     fn numbers_of_large_ratios_are_bounded() {
         let (batches, v, a) = (4000u64, 0.5f64, 3.2);
         let many = ManyLarge::new(TruncatedLaw::up_to(&Bins::new(&[(batches, v)]).unwrap(), a).unwrap());
         let high = 5.0;
-        let found = many.some(high, 1e-9).unwrap().log;
-        let mass = (log_upper_tail(a).exp() - log_upper_tail(high).exp()) * batches as f64;
+        let found = many.some(high, None, 1e-9).unwrap().log;
+        let mass = log_upper_tail(a).exp() - log_upper_tail(high).exp();
         let below = 1.0 - log_upper_tail(a).exp();
-        let exact = (mass / below).exp_m1().ln();
+        let exact = (batches as f64 * (mass / below).ln_1p()).exp_m1().ln();
         assert!(exact <= found && found < exact + 1e-6, "{found} {exact}");
         assert_eq!(many.log_some(3.0, a), f64::NEG_INFINITY);
     }
