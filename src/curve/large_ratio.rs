@@ -58,14 +58,11 @@ const WIDEST: f64 = 0.3;
 /// The splits of one run that questions needed so far.
 #[derive(Debug, Default)]
 pub(super) struct LargeRatios {
-    /// By level, its share and whether they are thorough; `None` where a split is of no use.
-    splits: Vec<((f64, f64, bool), Option<ByLargeRatio>)>,
+    /// By level and its share; `None` where a split is of no use.
+    splits: Vec<((f64, f64), Option<ByLargeRatio>)>,
     /// Whether the last question was answered, and how many were not.
     answered: bool,
-    /// Of each kind of splits: those with few points, and thorough ones.
-    failures: [usize; 2],
-    /// Whether the last question was asked of thorough splits.
-    was_thorough: bool,
+    failures: usize,
     /// Which share of the level is tried first: the one that answered the last question.
     first: usize,
 }
@@ -75,8 +72,7 @@ impl LargeRatios {
     pub(super) fn forget(&mut self) {
         let splits = self.splits.iter_mut().filter_map(|(_, split)| split.as_mut());
         splits.for_each(ByLargeRatio::forget);
-        (self.answered, self.failures) = (false, [0; 2]);
-        (self.was_thorough, self.first) = (false, 0);
+        (self.answered, self.failures, self.first) = (false, 0, 0);
     }
 
     /// Work so far.
@@ -90,36 +86,27 @@ impl LargeRatios {
         self.answered
     }
 
-    /// Whether the last answer was by thorough splits.
-    pub(super) fn was_thorough(&self) -> bool {
-        self.was_thorough
-    }
-
-    /// δ of the run at ε > 0, if it is about e^`log_delta`; nothing after some questions for the same answer that were not answered. Thorough splits have lines of many points, and
-    /// shares of the level beside the first.
+    /// δ of the run at ε > 0, if it is about e^`log_delta`; nothing after some questions for the same answer that were not answered.
     pub(super) fn delta(
         &mut self,
         segments: &[Segment],
-        (epsilon, log_delta): (f64, f64),
+        epsilon: f64,
         accuracy: &Accuracy,
-        is_thorough: bool,
+        log_delta: f64,
     ) -> Enclosure {
         let mut found = Enclosure::TRIVIAL;
-        if epsilon <= 0.0 || self.failures[usize::from(is_thorough)] >= MOST_FAILURES {
+        if epsilon <= 0.0 || self.failures >= MOST_FAILURES {
             return found;
         }
-        self.was_thorough = is_thorough;
-        for _ in 0..if is_thorough { SHARES.len() } else { 1 } {
+        for _ in 0..SHARES.len() {
             found = found.meet(self.by_share(segments, (epsilon, log_delta), accuracy));
             self.answered = accuracy.is_met(found);
             if self.answered || found.width() < WORTH_ANOTHER * accuracy.sufficient_width {
                 break;
             }
-            if is_thorough {
-                self.first = (self.first + 1) % SHARES.len();
-            }
+            self.first = (self.first + 1) % SHARES.len();
         }
-        self.failures[usize::from(is_thorough)] += usize::from(!self.answered);
+        self.failures += usize::from(!self.answered);
         found
     }
 
@@ -150,14 +137,12 @@ impl LargeRatios {
     ///
     /// What is left out falls about like the probability of a large ratio.
     fn split_for(&mut self, segments: &[Segment], level: f64, epsilon: f64) -> Option<&mut ByLargeRatio> {
-        let first = if self.was_thorough { self.first } else { 0 };
-        let (mut best, mut share) = (None, SHARES[first]);
+        let (mut best, mut share) = (None, SHARES[self.first]);
         loop {
-            let key = (level, share, self.was_thorough);
-            let known = self.splits.iter().position(|(known, _)| *known == key);
+            let known = self.splits.iter().position(|(known, _)| *known == (level, share));
             let place = known.unwrap_or_else(|| {
-                let split = ByLargeRatio::new(segments, level, (share, self.was_thorough));
-                self.splits.push((key, split));
+                self.splits
+                    .push(((level, share), ByLargeRatio::new(segments, level, share)));
                 self.splits.len() - 1
             });
             let Some(split) = &mut self.splits[place].1 else {
@@ -255,7 +240,7 @@ impl Part {
 
 impl ByLargeRatio {
     /// `None` where a step is not split, or where the run is a single step.
-    fn new(segments: &[Segment], level: f64, (share, is_thorough): (f64, bool)) -> Option<Self> {
+    fn new(segments: &[Segment], level: f64, share: f64) -> Option<Self> {
         let steps: f64 = segments.iter().map(|segment| segment.steps).sum();
         if steps <= 1.0 {
             return None;
@@ -266,7 +251,6 @@ impl ByLargeRatio {
             log_mass: -share * level - steps.ln(),
             log_mass_beyond: -level - steps.ln(),
             losses: &losses,
-            is_thorough,
         };
         let (mut some, mut beyond) = (LogSum::default(), LogSum::default());
         let (mut none, mut one, mut many) = (Vec::new(), Vec::new(), Vec::new());

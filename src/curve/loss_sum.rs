@@ -265,22 +265,9 @@ impl LossSum {
         self.by_large_ratio.answered()
     }
 
-    /// Whether it did so by thorough splits.
-    pub(super) fn was_thorough(&self) -> bool {
-        self.by_large_ratio.was_thorough()
-    }
-
     /// δ by the large likelihood ratios of single steps, if it is about e^`log_delta`.
-    pub(super) fn by_large_ratio(
-        &mut self,
-        epsilon: f64,
-        accuracy: &Accuracy,
-        log_delta: f64,
-        is_thorough: bool,
-    ) -> Enclosure {
-        let question = (epsilon, log_delta);
-        self.by_large_ratio
-            .delta(&self.segments, question, accuracy, is_thorough)
+    pub(super) fn by_large_ratio(&mut self, epsilon: f64, accuracy: &Accuracy, log_delta: f64) -> Enclosure {
+        self.by_large_ratio.delta(&self.segments, epsilon, accuracy, log_delta)
     }
 
     /// Truncates losses so far out that those with a largest loss keep everything, or no longer.

@@ -60,9 +60,6 @@ const ROUNDINGS_NEXT_TO_LARGEST: f64 = 64.0;
 /// Relative distance from the largest loss below which nothing is left out of losses that have one: there the search for a tilt fails now and then for a law that
 /// lacks a little. Two kinds of Laplace steps had an ε 8 % wide otherwise.
 const NEXT_TO_LARGEST: f64 = 1e-5;
-/// How many times wider than asked for δ is where thorough splits by large ratios are worth seconds. Without this, 2,500 epochs of 91,114 batches with noise 0.658 took 2.7 s for an
-/// ε 1.0e-7 wide at δ = 1.3e-10 that they do not make narrower, where 0.13 s suffice.
-const WORTH_THOROUGH: f64 = 25.0;
 /// Below this log δ has no `f64`, so that an upper bound suffices.
 const UNDERFLOW: f64 = -800.0;
 /// log of the factor by which truncated mass must be below the width that is asked for, so that it is not the reason for the width.
@@ -195,7 +192,9 @@ fn by_attempts(
         .or_else(|| sum.smoothed_log_delta(epsilon, found.log_upper));
     let accuracy = &Accuracy { estimate, ..*accuracy };
     let mut expected = estimate.unwrap_or(TYPICAL_LOG_DELTA).min(found.log_upper);
-    found = by_preferred_split(sum, (epsilon, expected), accuracy, found);
+    if sum.prefers_large_ratio() {
+        found = found.meet(by_large_ratio(sum, epsilon, accuracy, expected));
+    }
     for _ in 0..TRUNCATIONS {
         for (form, farther) in ATTEMPTS {
             // The transform of a lattice never decays, and its grid is exact.
@@ -209,9 +208,6 @@ fn by_attempts(
             if (is_exhausted || form == Form::Grid) && !is_bounded {
                 found = found.meet(sum.chernoff(epsilon));
                 is_bounded = true;
-            }
-            if is_exhausted || form == Form::Grid {
-                found = by_thorough_split(sum, (epsilon, expected), (accuracy, attainable), found);
             }
             if is_exhausted || accuracy.is_met(found) || found.log_upper < UNDERFLOW {
                 return found;
@@ -229,7 +225,7 @@ fn by_attempts(
             }
             found = found.meet(here);
             if form == Form::Inversion && farther == 0.0 && !accuracy.accepting(attainable).is_met(found) {
-                found = found.meet(by_large_ratio(sum, (epsilon, expected), accuracy, false));
+                found = found.meet(by_large_ratio(sum, epsilon, accuracy, expected));
             }
             if accuracy.accepting(attainable).is_met(found) {
                 return found;
@@ -243,45 +239,10 @@ fn by_attempts(
     found
 }
 
-/// δ by the kind of splits that answered the last question, if one did.
-fn by_preferred_split(
-    sum: &mut LossSum,
-    question: (f64, f64),
-    accuracy: &Accuracy,
-    found: Enclosure,
-) -> Enclosure {
-    if !sum.prefers_large_ratio() {
-        return found;
-    }
-    let is_thorough = sum.was_thorough();
-    found.meet(by_large_ratio(sum, question, accuracy, is_thorough))
-}
-
-/// δ by thorough splits too, where what was found is much wider than asked for.
-fn by_thorough_split(
-    sum: &mut LossSum,
-    question: (f64, f64),
-    (accuracy, attainable): (&Accuracy, f64),
-    found: Enclosure,
-) -> Enclosure {
-    let rough = WORTH_THOROUGH * accuracy.sufficient_width;
-    if accuracy.accepting(attainable.max(rough)).is_met(found) {
-        return found;
-    }
-    found.meet(by_large_ratio(sum, question, accuracy, true))
-}
-
 /// δ by the large likelihood ratios of single steps. What was in vain leaves the routes after it what they need.
-///
-/// Thorough splits are asked last: they take seconds where other routes may take a tenth of that.
-fn by_large_ratio(
-    sum: &mut LossSum,
-    (epsilon, expected): (f64, f64),
-    accuracy: &Accuracy,
-    is_thorough: bool,
-) -> Enclosure {
+fn by_large_ratio(sum: &mut LossSum, epsilon: f64, accuracy: &Accuracy, expected: f64) -> Enclosure {
     let before = sum.work();
-    let found = sum.by_large_ratio(epsilon, accuracy, expected, is_thorough);
+    let found = sum.by_large_ratio(epsilon, accuracy, expected);
     if !accuracy.is_met(found) {
         sum.forgive(sum.work() - before);
     }

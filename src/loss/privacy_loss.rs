@@ -276,8 +276,6 @@ pub struct RatioSplit<'a> {
     pub(crate) log_mass_beyond: f64,
     /// Losses between the ranges, ascending: that of an epoch in which all other ratios are 1.
     pub(crate) losses: &'a [f64],
-    /// Whether a transform may have many points.
-    pub(crate) is_thorough: bool,
 }
 
 /// A range of a large likelihood ratio.

@@ -24,7 +24,7 @@ fn the_parts_add_up_to_the_curve() {
         let accuracy = Accuracy::of_width(1e-6);
         let mut sum = LossSum::new(segments, 1e-15);
         let whole = crate::curve::routes::delta(&mut sum, epsilon, &accuracy);
-        let split = sum.by_large_ratio(epsilon, &accuracy, whole.log_upper, true);
+        let split = sum.by_large_ratio(epsilon, &accuracy, whole.log_upper);
         assert!(split.width() < 1e-5, "{batches} {noise}: {split:?}");
         assert!(
             split.log_lower <= whole.log_upper && whole.log_lower <= split.log_upper,
@@ -38,7 +38,7 @@ fn the_parts_add_up_to_the_curve() {
 #[test]
 fn what_has_two_large_ratios_is_bounded() {
     let (batches, epochs) = (2000u32, 300.0);
-    let split = ByLargeRatio::new(&segments(u64::from(batches), 1.1, epochs), 24.0, (0.5, true)).unwrap();
+    let split = ByLargeRatio::new(&segments(u64::from(batches), 1.1, epochs), 24.0, 0.5).unwrap();
     // What an epoch has with a probability of at most e^−12/300 under P.
     let (count, shift) = (f64::from(batches), 1.1f64.recip());
     let mass = |g: f64| count * log_upper_tail(g).exp() + log_upper_tail(g - shift).exp();
@@ -68,7 +68,7 @@ fn what_has_two_large_ratios_is_bounded() {
 #[test]
 fn the_level_says_what_is_left_out() {
     for level in [40.0, 64.0, 80.0] {
-        let split = ByLargeRatio::new(&segments(20_000, 0.9, 20.0), level, (0.5, true));
+        let split = ByLargeRatio::new(&segments(20_000, 0.9, 20.0), level, 0.5);
         let split = split.unwrap_or_else(|| panic!("{level}"));
         let log_left_out = log_add(split.log_two, split.log_beyond);
         assert!(
@@ -81,14 +81,14 @@ fn the_level_says_what_is_left_out() {
 /// Runs of a single epoch, with few batches or with other steps are not split.
 #[test]
 fn other_runs_are_not_split() {
-    assert!(ByLargeRatio::new(&segments(5000, 1.0, 1.0), 48.0, (0.5, true)).is_none());
-    assert!(ByLargeRatio::new(&segments(50, 1.0, 10.0), 48.0, (0.5, true)).is_none());
+    assert!(ByLargeRatio::new(&segments(5000, 1.0, 1.0), 48.0, 0.5).is_none());
+    assert!(ByLargeRatio::new(&segments(50, 1.0, 10.0), 48.0, 0.5).is_none());
     let mut mixed = segments(5000, 1.0, 10.0);
     mixed.push(Segment {
         loss: StepLoss::shift(0.1),
         steps: 1.0,
     });
-    assert!(ByLargeRatio::new(&mixed, 48.0, (0.5, true)).is_none());
+    assert!(ByLargeRatio::new(&mixed, 48.0, 0.5).is_none());
 }
 
 /// The moment of a run over outputs with two large ratios or more: that of all outputs up to an end without those that have none and those that have one. The
@@ -104,7 +104,6 @@ fn moments_of_what_has_two_large_ratios_are_bounded() {
             log_mass,
             log_mass_beyond,
             losses: &losses,
-            is_thorough: true,
         };
         segments[0].loss.by_large_ratio(&split).unwrap()
     };
@@ -143,8 +142,8 @@ fn moments_of_what_has_two_large_ratios_are_bounded() {
 fn two_large_ratios_matter_less_than_they_are_likely() {
     let segments = segments(14_000, 1.0, 4.0);
     let (mut few, mut most) = (
-        ByLargeRatio::new(&segments, 96.0, (0.5, true)).unwrap(),
-        ByLargeRatio::new(&segments, 96.0, (0.3, true)).unwrap(),
+        ByLargeRatio::new(&segments, 96.0, 0.5).unwrap(),
+        ByLargeRatio::new(&segments, 96.0, 0.3).unwrap(),
     );
     let epsilon = 5.0;
     assert!(most.log_two > -60.0 && most.log_left_out(epsilon) < -80.0);

@@ -40,8 +40,7 @@ pub(super) fn split(bins: &Bins, split: &RatioSplit) -> Option<Split> {
     if !is_of_use || TruncatedLaw::far(bins, split.log_mass_beyond).is_some() {
         return None; // with a far end no ratio counts much under any tilt
     }
-    let mut law = TruncatedLaw::up_to(bins, start)?;
-    law.is_thorough = split.is_thorough;
+    let law = TruncatedLaw::up_to(bins, start)?;
     if start >= end || law.parts.iter().any(|part| part.largest > LARGEST_RATIO) {
         return None;
     }
@@ -297,7 +296,6 @@ mod tests {
             log_mass: -18.0,
             log_mass_beyond: -45.0,
             losses: &losses,
-            is_thorough: false,
         };
         let (law, one, [some, beyond]) = super::split(&bins, &split).unwrap();
         let exact = |g: f64| {

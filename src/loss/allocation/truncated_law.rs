@@ -49,8 +49,6 @@ pub(crate) struct TruncatedLaw {
     log_left_out_of_q: f64,
     /// The one batch with a large likelihood ratio, where there is one: it is not among the parts.
     pub(super) large: Option<LargeBatch>,
-    /// Whether lines may have many points.
-    pub(super) is_thorough: bool,
 }
 
 /// Batches that are alike.
@@ -107,7 +105,6 @@ impl TruncatedLaw {
             log_left_out,
             log_left_out_of_q,
             large: None,
-            is_thorough: false,
         })
     }
 
