@@ -301,6 +301,30 @@ def test_single_large_ratios_have_narrow_intervals(batches, noise, epochs, delta
     assert upper - lower <= width * upper
 
 
+@pytest.mark.parametrize(
+    ("batches", "noise", "epochs", "delta", "width"),
+    [
+        (54_302, 1.29133, 5, 1.6e-88, 1e-6),
+        (33_686, 1.046, 211, 3.87e-52, 1e-5),
+        (6_149, 1.282, 3_923, 9e-84, 1e-7),
+        (122_775, 1.0022, 178, 2.03e-60, 1e-6),
+        (8_355, 1.0681, 4, 2.51e-23, 1e-6),
+    ],
+)
+def test_several_large_ratios_have_narrow_intervals(batches, noise, epochs, delta, width):
+    """Two large likelihood ratios are far more frequent than delta, but hardly add to it."""
+    lower, upper = hs.get_epsilon(
+        noise_multiplier=noise,
+        sampling=hs.RandomAllocation(batches),
+        steps=batches * epochs,
+        delta=delta,
+        bounds=True,
+        adjacency="remove",
+    )
+    assert lower < upper
+    assert upper - lower <= width * upper
+
+
 def test_a_last_part_of_an_epoch_counts_beside_large_ratios():
     """Two kinds of epochs are split by large ratios; half an epoch more is between none and one."""
     batches = 2_859

@@ -280,6 +280,21 @@ pub(crate) struct RatioRange {
     pub(crate) lowest: f64,
     /// log of a bound on the probability under P of a ratio above that end.
     pub(crate) log_mass: f64,
+    /// Which of the kinds of batches it is of, and its normal variables.
+    pub(crate) part: usize,
+    pub(crate) ends: (f64, f64),
+}
+
+/// Bounds on moments E_Q[W^{1+c}] of a step over outputs with large likelihood ratios.
+pub(crate) trait ManyRatios: Debug + Send + Sync {
+    /// log of a bound over outputs with at least one large ratio, where all normal variables are at most `high`.
+    fn log_some(&self, c: f64, high: f64) -> f64;
+
+    /// log of a bound over outputs with exactly one large ratio, which is in this range.
+    fn log_one(&self, c: f64, range: &RatioRange) -> f64;
+
+    /// log of a bound over outputs with at least two large ratios, of which one is in this range and none above it.
+    fn log_several(&self, c: f64, range: &RatioRange) -> f64;
 }
 
 /// A loss that is split by large likelihood ratios.
@@ -289,6 +304,8 @@ pub struct LossByRatio {
     pub(crate) none: StepLoss,
     /// Where exactly one is, which is within a range.
     pub(crate) one: Vec<(StepLoss, RatioRange)>,
+    /// Bounds where more than one may be; `None` where none is large.
+    pub(crate) many: Option<Box<dyn ManyRatios>>,
     /// log of bounds on the probabilities under P that some ratio is large, and that one is beyond all ranges.
     pub(crate) log_some: f64,
     pub(crate) log_beyond: f64,

@@ -56,6 +56,8 @@ pub(super) fn split(bins: &Bins, split: &RatioSplit) -> Option<Split> {
             let range = RatioRange {
                 lowest: (largest(part.variance, low) / bins.total).ln_1p(),
                 log_mass: log_left_out(bins, low).0,
+                part: i,
+                ends: (low, high),
             };
             one.push((OneLargeRatio::new(law.with_one_between(i, (low, high))?), range));
             low = high;

@@ -9,6 +9,7 @@ use crate::loss::allocation::decay::Decay;
 use crate::loss::allocation::large_powers::LargePowers;
 use crate::loss::allocation::large_ratio;
 use crate::loss::allocation::little_noise;
+use crate::loss::allocation::many_large::ManyLarge;
 use crate::loss::allocation::mellin::{Mellin, locked};
 use crate::loss::allocation::on_lattice::{PlaceLimit, SumsOnLattice};
 use crate::loss::allocation::on_line::SumsOnLine;
@@ -378,10 +379,12 @@ impl PrivacyLoss for Allocation {
             return Some(LossByRatio {
                 none,
                 one: Vec::new(),
+                many: None,
                 log_some,
                 log_beyond,
             });
         };
+        let many = Box::new(ManyLarge::new(law.clone()));
         let none = Self {
             kept: Some((law, Vec::new())),
             has_no_large_ratio: true,
@@ -391,6 +394,7 @@ impl PrivacyLoss for Allocation {
         Some(LossByRatio {
             none: StepLoss::new(none),
             one: one.collect(),
+            many: Some(many),
             log_some,
             log_beyond,
         })

@@ -21,6 +21,7 @@ pub(crate) mod large_ratio;
 mod little_noise;
 mod log_normal;
 mod loss;
+mod many_large;
 mod mellin;
 mod modulus;
 mod normal_rule;
