@@ -13,6 +13,7 @@ use crate::curve::large_ratio::many::Many;
 use crate::curve::singular_mass::rounded;
 use crate::curve::truncated::Truncated;
 use crate::interval::Enclosure;
+use crate::inversion::chernoff::MomentBound;
 use crate::inversion::segment::Segment;
 use crate::loss::privacy_loss::{RatioRange, RatioSplit};
 use crate::special::log_space::{LogSum, log_add};
@@ -28,9 +29,9 @@ const LEVEL_STEP: f64 = 8.0;
 /// 149,513 batches with noise 0.776 had an ε 1e-3 wide at δ = 4e-20 that is 1e-6 wide; without it, five of 54,302 with noise 1.291 one 4 % wide at 1.6e-88.
 const SHARES: [f64; 2] = [0.5, 0.25];
 const STEP_OF_SHARE: f64 = 0.05;
-/// How many times wider than asked for an enclosure is where another share is tried: four epochs of 46,749 batches with noise 0.644 took 5 s more for an ε that is 1.1e-7 wide at
-/// δ = 8e-40 without this.
-const WORTH_ANOTHER: f64 = 8.0;
+/// How many times wider than asked for an enclosure is where splits of many are tried: four epochs of 46,749 batches with noise 0.644 took 5 s more for an ε that is 1.1e-7 wide at
+/// δ = 8e-40 without this. Where the side of a threshold is known, a search needs no other share.
+const WORTH_MANY: f64 = 8.0;
 /// log of how much more than what the level says may be left out.
 const LITTLE_MORE: f64 = 1.0;
 /// Losses between ranges: each is this many times the one before, from the smallest on, as long as ranges are shorter than the longest; from there on they
@@ -55,16 +56,23 @@ const IRRELEVANT: f64 = 4.0;
 /// Widest enclosure of a part that is asked for.
 const WIDEST: f64 = 0.3;
 
+/// How many ratios of a split are large.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Share {
+    /// So few that a run has two of them hardly ever.
+    Few = 0,
+    /// As many as moments allow, which costs more.
+    Many = 1,
+}
+
 /// The splits of one run that questions needed so far.
 #[derive(Debug, Default)]
 pub(super) struct LargeRatios {
     /// By level and its share; `None` where a split is of no use.
     splits: Vec<((f64, f64), Option<ByLargeRatio>)>,
-    /// Whether the last question was answered, and how many were not.
-    answered: bool,
-    failures: usize,
-    /// Which share of the level is tried first: the one that answered the last question.
-    first: usize,
+    /// What answered the last question, and how many questions each did not answer.
+    answered: Option<Share>,
+    failures: [usize; 2],
 }
 
 impl LargeRatios {
@@ -72,7 +80,7 @@ impl LargeRatios {
     pub(super) fn forget(&mut self) {
         let splits = self.splits.iter_mut().filter_map(|(_, split)| split.as_mut());
         splits.for_each(ByLargeRatio::forget);
-        (self.answered, self.failures, self.first) = (false, 0, 0);
+        (self.answered, self.failures) = (None, [0, 0]);
     }
 
     /// Work so far.
@@ -81,46 +89,45 @@ impl LargeRatios {
         splits.map(ByLargeRatio::work).sum()
     }
 
-    /// Whether the last question was answered to the accuracy that was asked for.
-    pub(super) fn answered(&self) -> bool {
+    /// What answered the last question to the accuracy that was asked for.
+    pub(super) fn answered(&self) -> Option<Share> {
         self.answered
     }
 
-    /// δ of the run at ε > 0, if it is about e^`log_delta`; nothing after some questions for the same answer that were not answered.
+    /// δ of the run at ε > 0, if it is about e^`log_delta`; nothing after some questions for the same answer that were not answered, and where what is `known` needs no
+    /// split of many.
     pub(super) fn delta(
         &mut self,
         segments: &[Segment],
-        epsilon: f64,
+        (epsilon, log_delta): (f64, f64),
         accuracy: &Accuracy,
-        log_delta: f64,
+        (share, known): (Share, Enclosure),
     ) -> Enclosure {
-        let mut found = Enclosure::TRIVIAL;
-        if epsilon <= 0.0 || self.failures >= MOST_FAILURES {
-            return found;
+        let is_needed = share == Share::Few
+            || (known.width() > WORTH_MANY * accuracy.sufficient_width
+                && !known.is_on_one_side_of(accuracy.threshold));
+        if epsilon <= 0.0 || self.failures[share as usize] >= MOST_FAILURES || !is_needed {
+            return Enclosure::TRIVIAL;
         }
-        for _ in 0..SHARES.len() {
-            found = found.meet(self.by_share(segments, (epsilon, log_delta), accuracy));
-            self.answered = accuracy.is_met(found);
-            if self.answered || found.width() < WORTH_ANOTHER * accuracy.sufficient_width {
-                break;
-            }
-            self.first = (self.first + 1) % SHARES.len();
-        }
-        self.failures += usize::from(!self.answered);
+        let found = self.by_share(segments, (epsilon, log_delta), accuracy, SHARES[share as usize]);
+        let is_answered = accuracy.is_met(found);
+        self.answered = is_answered.then_some(share);
+        self.failures[share as usize] += usize::from(!is_answered);
         found
     }
 
-    /// δ by splits from one share of the level on.
+    /// δ by splits from a least share of the level on.
     fn by_share(
         &mut self,
         segments: &[Segment],
         (epsilon, log_delta): (f64, f64),
         accuracy: &Accuracy,
+        least: f64,
     ) -> Enclosure {
         let (mut found, mut expected) = (Enclosure::TRIVIAL, log_delta);
         for _ in 0..LEVELS {
             let level = level_for(expected, accuracy.width);
-            let Some(split) = self.split_for(segments, level, epsilon) else {
+            let Some(split) = self.split_for(segments, (level, least), epsilon) else {
                 return found;
             };
             found = found.meet(split.delta(epsilon, accuracy));
@@ -136,8 +143,13 @@ impl LargeRatios {
     /// The split with the most large ratios of which little more than e^−`level` is left out at ε, or the one with the fewest.
     ///
     /// What is left out falls about like the probability of a large ratio.
-    fn split_for(&mut self, segments: &[Segment], level: f64, epsilon: f64) -> Option<&mut ByLargeRatio> {
-        let (mut best, mut share) = (None, SHARES[self.first]);
+    fn split_for(
+        &mut self,
+        segments: &[Segment],
+        (level, least): (f64, f64),
+        epsilon: f64,
+    ) -> Option<&mut ByLargeRatio> {
+        let (mut best, mut share) = (None, least);
         loop {
             let known = self.splits.iter().position(|(known, _)| *known == (level, share));
             let place = known.unwrap_or_else(|| {
@@ -195,6 +207,8 @@ struct Part {
     run: Truncated,
     /// The range of the large ratio, where there is one.
     range: Option<RatioRange>,
+    /// A bound on its moment at the tilt of the last question.
+    moment: Option<MomentBound>,
 }
 
 /// A copy of these segments, without a step of one of them.
@@ -213,6 +227,7 @@ impl Part {
             log_count,
             run: Truncated::whole(run),
             range,
+            moment: None,
         }
     }
 
@@ -229,12 +244,31 @@ impl Part {
 
     /// log of a bound on its δ at ε, by a tilt.
     fn log_bound(&mut self, tilt: Option<f64>, epsilon: f64) -> f64 {
+        self.moment = tilt.and_then(|c| self.run.moment_at(c));
         let bound = match tilt {
-            Some(c) => self.run.bound_at(c, epsilon),
-            None => Some(self.run.chernoff(epsilon)),
+            Some(_) => self.moment.map_or(0.0, |moment| moment.chernoff(epsilon).log_upper),
+            None => self.run.chernoff(epsilon).log_upper,
         };
-        let log_mass = self.range.map_or(0.0, |range| range.log_mass);
-        self.log_count + bound.map_or(0.0, |bound| bound.log_upper).min(log_mass)
+        self.log_count + bound.min(self.log_mass())
+    }
+
+    /// log of its probability, at most.
+    fn log_mass(&self) -> f64 {
+        self.range.map_or(0.0, |range| range.log_mass)
+    }
+
+    /// log of bounds on its δ at ε by what earlier questions found.
+    fn known(&self, epsilon: f64) -> (f64, f64) {
+        let bound = self.moment.map_or(0.0, |moment| moment.chernoff(epsilon).log_upper);
+        let known = self.run.known(epsilon);
+        let upper = known.log_upper.min(bound).min(self.log_mass());
+        (self.log_count + known.log_lower, self.log_count + upper)
+    }
+
+    /// Forgets what could make the next answer depend on earlier questions.
+    fn forget(&mut self) {
+        self.run.forget();
+        self.moment = None;
     }
 }
 
@@ -288,7 +322,7 @@ impl ByLargeRatio {
 
     /// Forgets what could make the next answer depend on earlier questions.
     fn forget(&mut self) {
-        self.parts.iter_mut().for_each(|part| part.run.forget());
+        self.parts.iter_mut().for_each(Part::forget);
     }
 
     /// Work so far.
@@ -307,8 +341,37 @@ impl ByLargeRatio {
         log_add(log_two, self.log_beyond)
     }
 
+    /// δ by the contours and moments of earlier questions.
+    fn known(&mut self, epsilon: f64) -> Enclosure {
+        let (mut lower, mut upper) = (LogSum::default(), LogSum::default());
+        for part in &self.parts {
+            let known = part.known(epsilon);
+            lower.add(known.0);
+            upper.add(known.1);
+        }
+        // What is left out may take a search, which is in vain where nothing else is known.
+        if lower.ln() > f64::NEG_INFINITY {
+            upper.add(self.log_left_out(epsilon));
+        }
+        self.sum((lower, upper), Enclosure::TRIVIAL)
+    }
+
+    /// The enclosure of the sum of all parts, marked as `like` is.
+    fn sum(&self, (lower, upper): (LogSum, LogSum), like: Enclosure) -> Enclosure {
+        // Each addition rounds the sum, and now and then its scale.
+        let rounding = 8.0 * f64::EPSILON * self.parts.len() as f64;
+        like.with_logs(
+            rounded(lower.ln() - rounding, -1.0),
+            rounded(upper.ln() + rounding, 1.0),
+        )
+    }
+
     /// δ.
     fn delta(&mut self, epsilon: f64, accuracy: &Accuracy) -> Enclosure {
+        let known = self.known(epsilon);
+        if known.log_lower > f64::NEG_INFINITY && accuracy.is_met(known) {
+            return known;
+        }
         let mut bounds: Vec<(f64, Option<f64>, usize)> = Vec::new();
         for (i, part) in self.parts.iter_mut().enumerate() {
             let tilt = part.tilt(epsilon);
@@ -336,12 +399,7 @@ impl ByLargeRatio {
             lower.add(found.log_lower + *log_count);
             upper.add((found.log_upper + *log_count).min(bound));
         }
-        // Each addition rounds the sum, and now and then its scale.
-        let rounding = 8.0 * f64::EPSILON * self.parts.len() as f64;
-        marked.with_logs(
-            rounded(lower.ln() - rounding, -1.0),
-            rounded(upper.ln() + rounding, 1.0),
-        )
+        self.sum((lower, upper), marked)
     }
 }
 

@@ -3,7 +3,7 @@
 use crate::curve::accuracy::{Accuracy, attainable_at};
 use crate::curve::epsilon_search::StartingPoint;
 use crate::curve::evaluators::Evaluators;
-use crate::curve::large_ratio::LargeRatios;
+use crate::curve::large_ratio::{LargeRatios, Share};
 use crate::curve::singular_mass::ROUNDINGS;
 use crate::curve::truncated::Truncated;
 use crate::curve::{coin_count, one_step, single_step_bounds, starting_point};
@@ -255,14 +255,20 @@ impl LossSum {
         &mut self.truncations[place]
     }
 
-    /// Whether [`LossSum::by_large_ratio`] answered an earlier question that inversion of all of the law did not.
-    pub(super) fn prefers_large_ratio(&self) -> bool {
+    /// With how many large ratios [`LossSum::by_large_ratio`] answered an earlier question that inversion of all of the law did not.
+    pub(super) fn preferred_share(&self) -> Option<Share> {
         self.by_large_ratio.answered()
     }
 
     /// δ by the large likelihood ratios of single steps, if it is about e^`log_delta`.
-    pub(super) fn by_large_ratio(&mut self, epsilon: f64, accuracy: &Accuracy, log_delta: f64) -> Enclosure {
-        self.by_large_ratio.delta(&self.segments, epsilon, accuracy, log_delta)
+    pub(super) fn by_large_ratio(
+        &mut self,
+        (epsilon, log_delta): (f64, f64),
+        accuracy: &Accuracy,
+        share: (Share, Enclosure),
+    ) -> Enclosure {
+        self.by_large_ratio
+            .delta(&self.segments, (epsilon, log_delta), accuracy, share)
     }
 
     /// Truncates losses so far out that those with a largest loss keep everything, or no longer.

@@ -17,6 +17,7 @@
 //! intersection of all of them is returned.
 
 use crate::curve::accuracy::{Accuracy, attainable_at};
+use crate::curve::large_ratio::Share;
 use crate::curve::loss_sum::{LEVEL_STEP, LossSum, TRUNCATIONS, TYPICAL_LOG_DELTA};
 use crate::curve::singular_mass::delta_of_nothing;
 use crate::curve::truncated::Form;
@@ -192,22 +193,23 @@ fn by_attempts(
         .or_else(|| sum.smoothed_log_delta(epsilon, found.log_upper));
     let accuracy = &Accuracy { estimate, ..*accuracy };
     let mut expected = estimate.unwrap_or(TYPICAL_LOG_DELTA).min(found.log_upper);
-    if sum.prefers_large_ratio() {
-        found = found.meet(by_large_ratio(sum, epsilon, accuracy, expected));
+    if let Some(share) = sum.preferred_share() {
+        found = by_large_ratio(sum, (epsilon, expected), accuracy, (share, found));
     }
     for _ in 0..TRUNCATIONS {
         for (form, farther) in ATTEMPTS {
             // The transform of a lattice never decays, and its grid is exact.
-            if form != Form::Grid && (sum.is_on_lattice() || !sum.has_transform()) {
-                continue;
-            }
-            if farther >= WHOLE && !sum.is_better_whole() {
+            let is_grid_better = form != Form::Grid && (sum.is_on_lattice() || !sum.has_transform());
+            if is_grid_better || (farther >= WHOLE && !sum.is_better_whole()) {
                 continue;
             }
             let is_exhausted = sum.is_exhausted();
-            if (is_exhausted || form == Form::Grid) && !is_bounded {
-                found = found.meet(sum.chernoff(epsilon));
-                is_bounded = true;
+            if is_exhausted || form == Form::Grid {
+                found = by_large_ratio(sum, (epsilon, expected), accuracy, (Share::Many, found));
+                if !is_bounded {
+                    found = found.meet(sum.chernoff(epsilon));
+                    is_bounded = true;
+                }
             }
             if is_exhausted || accuracy.is_met(found) || found.log_upper < UNDERFLOW {
                 return found;
@@ -225,7 +227,7 @@ fn by_attempts(
             }
             found = found.meet(here);
             if form == Form::Inversion && farther == 0.0 && !accuracy.accepting(attainable).is_met(found) {
-                found = found.meet(by_large_ratio(sum, epsilon, accuracy, expected));
+                found = by_large_ratio(sum, (epsilon, expected), accuracy, (Share::Few, found));
             }
             if accuracy.accepting(attainable).is_met(found) {
                 return found;
@@ -239,10 +241,15 @@ fn by_attempts(
     found
 }
 
-/// δ by the large likelihood ratios of single steps. What was in vain leaves the routes after it what they need.
-fn by_large_ratio(sum: &mut LossSum, epsilon: f64, accuracy: &Accuracy, expected: f64) -> Enclosure {
+/// What is known of δ, narrowed by the large likelihood ratios of single steps. What was in vain leaves the routes after it what they need.
+fn by_large_ratio(
+    sum: &mut LossSum,
+    (epsilon, expected): (f64, f64),
+    accuracy: &Accuracy,
+    (share, known): (Share, Enclosure),
+) -> Enclosure {
     let before = sum.work();
-    let found = sum.by_large_ratio(epsilon, accuracy, expected);
+    let found = known.meet(sum.by_large_ratio((epsilon, expected), accuracy, (share, known)));
     if !accuracy.is_met(found) {
         sum.forgive(sum.work() - before);
     }

@@ -24,12 +24,16 @@ fn the_parts_add_up_to_the_curve() {
         let accuracy = Accuracy::of_width(1e-6);
         let mut sum = LossSum::new(segments, 1e-15);
         let whole = crate::curve::routes::delta(&mut sum, epsilon, &accuracy);
-        let split = sum.by_large_ratio(epsilon, &accuracy, whole.log_upper);
-        assert!(split.width() < 1e-5, "{batches} {noise}: {split:?}");
-        assert!(
-            split.log_lower <= whole.log_upper && whole.log_lower <= split.log_upper,
-            "{batches} {noise}: {split:?} {whole:?}"
-        );
+        for share in [Share::Few, Share::Many] {
+            let share = (share, Enclosure::TRIVIAL);
+            let split = sum.by_large_ratio((epsilon, whole.log_upper), &accuracy, share);
+            let named = format!("{batches} {noise}: {split:?} {whole:?}");
+            assert!(split.width() < 1e-5, "{named}");
+            assert!(
+                split.log_lower <= whole.log_upper && whole.log_lower <= split.log_upper,
+                "{named}"
+            );
+        }
         assert!(whole.width() < 1e-5, "{batches} {noise}: {whole:?}");
     }
 }

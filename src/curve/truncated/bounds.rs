@@ -16,7 +16,9 @@ impl Truncated {
     /// less than ε, at large tilts, so that little but the truncated mass is left.
     pub(crate) fn chernoff(&mut self, epsilon: f64) -> Enclosure {
         let bound = match self.tilt_for(epsilon) {
-            Some(c) => self.bound_at(c, epsilon).unwrap_or(Enclosure::TRIVIAL),
+            Some(c) => self
+                .moment_at(c)
+                .map_or(Enclosure::TRIVIAL, |bound| bound.chernoff(epsilon)),
             None => self.bound_beyond(epsilon),
         };
         self.evaluators.whole(bound)
@@ -27,11 +29,11 @@ impl Truncated {
         self.tilt_for(epsilon).filter(|c| *c > 0.0)
     }
 
-    /// Chernoff's bound on δ of the truncated law at a tilt; `None` where it has no moment there.
-    pub(in crate::curve) fn bound_at(&mut self, c: f64, epsilon: f64) -> Option<Enclosure> {
+    /// A bound on the moment of the truncated law at a tilt; `None` where it has none there.
+    pub(in crate::curve) fn moment_at(&mut self, c: f64) -> Option<MomentBound> {
         let total = Total::at(&mut self.segments, c).filter(|_| c > 0.0)?;
         let log_moment = total.log_moment.upper();
-        Some(MomentBound { c, log_moment }.chernoff(epsilon))
+        Some(MomentBound { c, log_moment })
     }
 
     /// Chernoff's bounds at larger and larger tilts, until one is far below the mass that is truncated.
@@ -41,9 +43,10 @@ impl Truncated {
             return found;
         }
         for factor in TILTS_BEYOND {
-            let Some(bound) = self.bound_at(factor / epsilon, epsilon) else {
+            let Some(bound) = self.moment_at(factor / epsilon) else {
                 break;
             };
+            let bound = bound.chernoff(epsilon);
             found = found.meet(bound);
             if found.log_upper < self.log_truncated_mass() - LOG_SMALL {
                 break;
