@@ -31,6 +31,8 @@ const RELAXATION: (f64, f64) = (1.1, 30.0);
 const MARGIN_FRACTION: f64 = 0.5;
 /// The part of the tolerance that a margin takes in any case: where δ falls steeply, it is far more than an answer for δ is wide, and contours may be as much wider.
 const HARDLY_LARGER: f64 = 0.02;
+/// The part of the tolerance that an enclosure and a margin as wide may take together: with the steps out of both the answer keeps to the tolerance.
+const WIDEST_MARGIN: f64 = 0.4;
 /// A margin over the width of the enclosure beside it, with room for the rounding of logarithms: a question for δ is answered at least as narrowly.
 const AS_WIDE: f64 = 1.0 + 1e-6;
 /// The part of the tolerance that a margin and the enclosure may take together: steps out of the enclosure need the rest.
@@ -122,6 +124,7 @@ pub(crate) fn epsilon(curve: impl FnMut(f64, &Accuracy) -> Enclosure, query: &Qu
         curve,
         query,
         slope: query.start.slope.max(TINY),
+        is_slope_measured: false,
         attainable_width: WIDTHS.0,
         narrowest: f64::INFINITY,
         upper_at_zero: f64::INFINITY,
@@ -154,6 +157,8 @@ struct Search<'a, C> {
     query: &'a Query,
     /// −d log δ/dε, as far as it is known.
     slope: f64,
+    /// Whether it is that between two ε of this search, and not that of its start.
+    is_slope_measured: bool,
     /// The width that the curve can attain, so that what failed once is not asked for again.
     attainable_width: f64,
     /// Width of the narrowest enclosure so far, but for that at 0.
@@ -231,13 +236,13 @@ impl<C: FnMut(f64, &Accuracy) -> Enclosure> Search<'_, C> {
     }
 
     /// The margin of an upper end beside an enclosure that wide: at least its width, if there is room for that; 0 where both together take too much of the
-    /// tolerance.
+    /// tolerance. As long as the slope is only that of the start, which may be off by much, it is no larger than asked for.
     fn margin_beside(&self, epsilon: f64, width: f64) -> f64 {
         let change = self.query.tolerance * epsilon.abs() * self.slope;
         let least = self.margin_at(epsilon);
         let wider = least.max(AS_WIDE * width);
-        let has_room = least > 0.0 && wider <= MARGIN_FRACTION * change;
-        let margin = if has_room { wider } else { least };
+        let has_room = least > 0.0 && self.is_slope_measured && wider + width <= WIDEST_MARGIN * change;
+        let margin = if has_room { wider } else { least.min(self.query.margin) };
         if width + margin <= MARGIN_AND_WIDTH * change {
             margin
         } else {
@@ -336,7 +341,7 @@ impl<C: FnMut(f64, &Accuracy) -> Enclosure> Search<'_, C> {
             if let Some((before, excess_before)) = last {
                 let measured = -(excess - excess_before) / (epsilon - before);
                 if measured.is_finite() && measured > 0.0 {
-                    self.slope = measured;
+                    (self.slope, self.is_slope_measured) = (measured, true);
                 }
             }
             last = Some((epsilon, excess));
@@ -418,6 +423,10 @@ impl<C: FnMut(f64, &Accuracy) -> Enclosure> Search<'_, C> {
             // The width that is asked for is that of the enclosure to be replaced.
             let width = WIDTH_FRACTION * self.query.tolerance * epsilon.abs() * self.slope;
             let corrected = self.ask(epsilon + change, width, 1.0);
+            let fall = excess(found, log_delta) - excess(corrected, log_delta);
+            if fall.abs() > found.width() + corrected.width() && fall / change > 0.0 {
+                (self.slope, self.is_slope_measured) = (fall / change, true);
+            }
             if excess(corrected, log_delta).abs() >= excess(found, log_delta).abs() {
                 break;
             }

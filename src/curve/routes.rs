@@ -204,12 +204,9 @@ fn by_attempts(
                 continue;
             }
             let is_exhausted = sum.is_exhausted();
-            if is_exhausted || form == Form::Grid {
-                found = by_large_ratio(sum, (epsilon, expected), accuracy, (Share::Many, found));
-                if !is_bounded {
-                    found = found.meet(sum.chernoff(epsilon));
-                    is_bounded = true;
-                }
+            if (is_exhausted || form == Form::Grid) && !is_bounded {
+                found = found.meet(sum.chernoff(epsilon));
+                is_bounded = true;
             }
             if is_exhausted || accuracy.is_met(found) || found.log_upper < UNDERFLOW {
                 return found;
@@ -227,7 +224,9 @@ fn by_attempts(
             }
             found = found.meet(here);
             if form == Form::Inversion && farther == 0.0 && !accuracy.accepting(attainable).is_met(found) {
-                found = by_large_ratio(sum, (epsilon, expected), accuracy, (Share::Few, found));
+                for share in [Share::Few, Share::Many] {
+                    found = by_large_ratio(sum, (epsilon, expected), accuracy, (share, found));
+                }
             }
             if accuracy.accepting(attainable).is_met(found) {
                 return found;

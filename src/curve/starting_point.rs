@@ -17,9 +17,9 @@ const FIRST: (f64, f64) = (1e-6, 8.0);
 /// Largest ε that is tried.
 const FARTHEST: f64 = 1e12;
 
-/// ε times the slope of log δ, over 1 − log δ, from which on ε is next to the largest loss. That of a Gaussian loss is 2 at most. Without this limit seventeen questions
-/// led from one largest loss of Laplace noise to two.
-const STEEP: f64 = 4.0;
+/// Distance from the largest loss of a step times the slope of log δ, below which it is the end of all losses of one step that makes δ fall: then it is 1. Without this limit seventeen
+/// questions led from one largest loss of Laplace noise to two.
+const NEXT_TO_LARGEST: f64 = 2.0;
 
 /// log of the relative error of δ that an estimate by a smoothed loss is designed for.
 const LOG_ERROR: f64 = -7.0;
@@ -98,7 +98,7 @@ pub(super) fn of_smoothed_loss(
 }
 
 /// The ε at which the sum of δ of single steps is e^`log_delta`, or 0 where it is not larger there: near the answer where losses are so rare that δ is about that sum.
-/// `None` where that sum falls as steeply as next to the largest loss of a step: the run has larger ones.
+/// `None` next to the largest loss of a step: the run has larger ones.
 pub(super) fn of_rare_losses(segments: &[Segment], log_delta: f64) -> Option<StartingPoint> {
     let excess = |epsilon: f64| log_sum_of_deltas(segments, epsilon, WIDTH) - log_delta;
     let mut low = (0.0, excess(0.0));
@@ -122,8 +122,10 @@ pub(super) fn of_rare_losses(segments: &[Segment], log_delta: f64) -> Option<Sta
     let epsilon = root.ok()?;
     let beyond = epsilon * (1.0 + ACCURACY);
     let slope = (excess(epsilon) - excess(beyond)) / (beyond - epsilon);
-    let is_steep = epsilon * slope > STEEP * (1.0 - log_delta);
-    (slope > 0.0 && !is_steep).then_some(StartingPoint { epsilon, slope })
+    let largest_loss = |segment: &Segment| segment.loss.max_loss().rounded_up();
+    let largest = segments.iter().map(largest_loss).fold(0.0, f64::max);
+    let is_next_to_largest = (largest - epsilon) * slope < NEXT_TO_LARGEST;
+    (slope.is_finite() && slope > 0.0 && !is_next_to_largest).then_some(StartingPoint { epsilon, slope })
 }
 
 #[cfg(test)]

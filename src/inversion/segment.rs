@@ -6,12 +6,8 @@ use crate::loss::max_loss::MaxLoss;
 use crate::loss::privacy_loss::TiltedMoments;
 use crate::special::compensated_sum::CompensatedSum;
 
-/// log of the part of a moment by which a tilt is chosen, or a bound found, that quadrature may leave out; the moment's error counts it, so that
-/// bounds are as much larger. At −28 the answers of a random box took a fifteenth longer, and none was narrower.
-const CHOICE_TOLERANCE: f64 = -14.0;
-
-/// The same of moments that are answers.
-const ANSWER_TOLERANCE: f64 = -28.0;
+/// log of the part of a moment that quadrature may leave out; the moment's error counts it.
+const CHOICE_TOLERANCE: f64 = -28.0;
 
 /// Number of different steps up to which the panels of each (about 20 kB) stay in memory for the next question.
 pub(crate) const KEEPING_PANELS: usize = 1000;
@@ -104,7 +100,7 @@ impl Total {
 pub(crate) fn log_moment_above(segments: &mut [Segment], c: f64) -> f64 {
     let mut total = 0.0;
     for segment in &mut *segments {
-        let tolerance = ANSWER_TOLERANCE - segment.steps.ln();
+        let tolerance = CHOICE_TOLERANCE - segment.steps.ln();
         total += segment.steps * segment.loss.log_moment_above(c, tolerance);
     }
     // Sums of the bounds, which are not negative but for their rounding.

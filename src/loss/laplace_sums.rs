@@ -16,13 +16,9 @@ use crate::special::compensated_sum::CompensatedSum;
 use crate::special::exponential;
 use crate::special::gauss_legendre::NODES;
 use crate::special::log_space::log_add;
-use crate::special::logarithm::ln_1p;
 
 /// Logarithms of the ratio below this, in absolute value, come from r − 1.
 const NEAR_ONE: f64 = 0.5;
-
-/// Relative error of a logarithm of a ratio near 1, whichever function finds it ([`ln_1p`]), with room for the rounding of bounds.
-const LOGARITHM: f64 = 4.0 * f64::EPSILON;
 
 /// Bounds on the ratio on [j, j + 1].
 #[derive(Debug, Clone, Copy)]
@@ -76,17 +72,12 @@ impl Knot {
         let rising = nodes.map(|x| self.rising.value + 2.0 * x / scale);
         let mut shares = rising.map(|rising| -(rising - self.constant.value).abs());
         exponential::exp(&mut shares);
-        let mut logs_of_shares = shares;
-        ln_1p(&mut logs_of_shares);
         let exponents = nodes.map(|x| 2.0 * (x - j as f64) / scale);
-        let mut parts = exponents;
-        exponential::exp_m1(&mut parts);
-        parts = parts.map(|change| self.rise.value * change);
-        let mut logs = parts.map(|part| self.excess.value + part);
-        ln_1p(&mut logs);
+        let mut changes = exponents;
+        exponential::exp_m1(&mut changes);
         std::array::from_fn(|i| {
             let (x, rising) = (nodes[i], rising[i]);
-            let whole = self.constant.value.max(rising) + logs_of_shares[i];
+            let whole = self.constant.value.max(rising) + shares[i].ln_1p();
             if whole.abs() >= NEAR_ONE {
                 let [constant_share, rising_share] = if self.constant.value > rising {
                     [1.0, shares[i]]
@@ -102,13 +93,14 @@ impl Knot {
                     + of(rising_share, rising, rising_error);
                 return Approx::new(whole, error / (1.0 + shares[i]) + last_place(whole));
             }
-            let (part, log_ratio) = (parts[i], logs[i]);
+            let part = self.rise.value * changes[i];
             let change = self.excess.value + part;
+            let log_ratio = change.ln_1p();
             if self.rise.value >= f64::MIN_POSITIVE && log_ratio.is_finite() && change > -1.0 {
                 // The change is off by 2ε (`exponential`), and by as much of its exponent's rounding as for one node.
                 let relative = self.rise.error + f64::EPSILON * (5.0 + 2.0 * exponents[i].abs());
                 let error = self.excess.error + part.abs() * relative + f64::EPSILON * change.abs();
-                return Approx::new(log_ratio, error / (1.0 + change) + LOGARITHM * log_ratio.abs());
+                return Approx::new(log_ratio, error / (1.0 + change) + 2.0 * f64::EPSILON * log_ratio.abs());
             }
             let beyond = x - j as f64;
             let (log_ratio, _) = self.log_ratio_at(x, beyond, scale);
@@ -123,7 +115,7 @@ impl Knot {
             let (part, relative) = self.risen(rising, 2.0 * beyond / scale);
             let of_part = if part == 0.0 { 0.0 } else { part.abs() * relative };
             let error = self.excess.error + of_part + f64::EPSILON * log_ratio.exp_m1().abs();
-            return error * (-log_ratio).exp() + LOGARITHM * log_ratio.abs();
+            return error * (-log_ratio).exp() + 2.0 * f64::EPSILON * log_ratio.abs();
         }
         let of = |log: f64, error: f64| {
             let fraction = (log - log_ratio).exp();

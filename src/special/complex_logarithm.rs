@@ -5,7 +5,6 @@
 //!
 //! The real part is half the logarithm of |1 + z|² = 1 + x(2 + x) + y², z = x + iy. The imaginary part is the angle of a point of the plane.
 
-use crate::special::logarithm::{log, polynomial};
 use crate::special::vector::{has_fused_multiply_add, multiply_add};
 use std::f64::consts::{FRAC_PI_2, FRAC_PI_4, PI};
 
@@ -58,6 +57,33 @@ const LEAST_SQUARE: f64 = f64::MIN_POSITIVE;
 /// Below it, 1 + x(2 + x) + y² would keep little of |1 + z|², of which the sum of the squares of both parts keeps all.
 const NEAR_ZERO: f64 = -0.5;
 
+/// log 2 in two parts, of which the first has so few digits that products with whole numbers up to 2²⁰ are exact.
+const LN_2: [f64; 2] = [
+    f64::from_bits(0x3fe6_2e42_fee0_0000),
+    f64::from_bits(0x3dea_39ef_3579_3c76),
+];
+
+/// 2/3, 2/5, … 2/23: log((1 + t)/(1 − t)) = 2t + t³·(2/3 + 2t²/5 + …), whose next term is below 4e-19 of the sum for t² ≤ 0.0295.
+const LOGARITHM: [f64; 11] = [
+    2.0 / 3.0,
+    2.0 / 5.0,
+    2.0 / 7.0,
+    2.0 / 9.0,
+    2.0 / 11.0,
+    2.0 / 13.0,
+    2.0 / 15.0,
+    2.0 / 17.0,
+    2.0 / 19.0,
+    2.0 / 21.0,
+    2.0 / 23.0,
+];
+
+/// Bits of 1 and of √½; bits of the exponent begin at 52.
+const ONE: u64 = 1.0f64.to_bits();
+const ROOT_OF_HALF: u64 = std::f64::consts::FRAC_1_SQRT_2.to_bits();
+/// 2⁵², whose last bits are those of a whole number that is added to it.
+const TO_WHOLE: f64 = 4_503_599_627_370_496.0;
+
 /// −1/3, 1/5, … −1/23: arctan t = t + t³·(−1/3 + t²/5 − …), whose next term is below 7e-19 of the sum for |t| ≤ tan(π/16).
 const ARCTANGENT: [f64; 11] = [
     -1.0 / 3.0,
@@ -75,6 +101,31 @@ const ARCTANGENT: [f64; 11] = [
 
 /// tan(π/16), tan(π/8) and tan(3π/16): quotients between the first and the last are measured from π/8, larger ones from π/4.
 const TANGENTS: [f64; 3] = [0.198_912_367_379_658, 0.414_213_562_373_095_03, 0.668_178_637_919_298_9];
+
+/// Sum of c_j·x^j.
+#[inline(always)]
+fn polynomial<const FUSED: bool>(coefficients: &[f64; 11], x: f64) -> f64 {
+    let mut sum = coefficients[10];
+    for coefficient in coefficients[..10].iter().rev() {
+        sum = multiply_add::<FUSED>(sum, x, *coefficient);
+    }
+    sum
+}
+
+/// log of `whole` + `rest`, of which the second is so small that its square over that of `whole`, which is a normal number above 0, is nothing.
+#[inline(always)]
+fn log<const FUSED: bool>(whole: f64, rest: f64) -> f64 {
+    // 2^k·m with m in [√½, √2).
+    let bits = whole.to_bits();
+    let exponent = bits.wrapping_add(ONE - ROOT_OF_HALF) >> 52;
+    let k = f64::from_bits(exponent | TO_WHOLE.to_bits()) - (TO_WHOLE + 1023.0);
+    let m = f64::from_bits(bits.wrapping_add(ONE).wrapping_sub(exponent << 52));
+    let t = (m - 1.0) / (m + 1.0);
+    let z = t * t;
+    let series = multiply_add::<FUSED>(t * z, polynomial::<FUSED>(&LOGARITHM, z), rest / whole);
+    let small = multiply_add::<FUSED>(k, LN_2[1], series);
+    multiply_add::<FUSED>(k, LN_2[0], 2.0 * t) + small
+}
 
 /// log|1 + x + iy|. There are no branches, so that a loop over it becomes one over vectors.
 #[inline(always)]

@@ -11,7 +11,6 @@ pub(crate) mod extended;
 pub(crate) mod fourier;
 pub(crate) mod gauss_legendre;
 pub(crate) mod log_space;
-pub(crate) mod logarithm;
 pub(crate) mod normal;
 pub(crate) mod root;
 pub(crate) mod trigonometric;

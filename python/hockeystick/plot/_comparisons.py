@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from hockeystick import Poisson
 from hockeystick._arguments import (
     LARGEST_DATASET,
     LARGEST_RENYI_GROUP,
@@ -30,7 +31,6 @@ from hockeystick._guarantees.guarantee import guarantee_of, warnings_left_out
 from hockeystick._guarantees.recorded_run import RecordedRun
 from hockeystick._guarantees.wording import ZERO_OUT
 from hockeystick._rounding import rounded_up
-from hockeystick._vocabulary.sampling import arguments_of
 from hockeystick.black_box import get_epsilon as get_black_box_epsilon
 from hockeystick.errors import UnsupportedError
 from hockeystick.plot._style import (
@@ -279,7 +279,9 @@ def _black_box(run: RecordedRun, delta: float, sizes: Counts) -> Floats:
     ((noise, draw, steps),) = run.segments
     found = get_black_box_epsilon(
         delta=delta,
-        **arguments_of(noise, draw),
+        noise_multiplier=noise if isinstance(noise, float) else None,
+        mechanism=None if isinstance(noise, float) else noise,
+        sampling=Poisson(draw) if isinstance(draw, float) else draw,
         steps=steps,
         group_size=sizes,
         adjacency=run.adjacency,
