@@ -260,15 +260,15 @@ impl LossSum {
         self.by_large_ratio.answered()
     }
 
-    /// δ by the large likelihood ratios of single steps, if it is about e^`log_delta`.
+    /// δ by so many large likelihood ratios of single steps, if it is about e^`log_delta`, and what is `known` of it is wider than asked for.
     pub(super) fn by_large_ratio(
         &mut self,
         (epsilon, log_delta): (f64, f64),
         accuracy: &Accuracy,
-        share: (Share, Enclosure),
+        (share, known): (Share, Enclosure),
     ) -> Enclosure {
         self.by_large_ratio
-            .delta(&self.segments, (epsilon, log_delta), accuracy, share)
+            .delta(&self.segments, (epsilon, log_delta), accuracy, (share, known))
     }
 
     /// Truncates losses so far out that those with a largest loss keep everything, or no longer.

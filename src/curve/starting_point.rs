@@ -174,4 +174,26 @@ mod tests {
         let mut segments = [Segment { loss, steps: 28.0 }];
         assert_eq!(smoothed_log_delta(&mut segments, 1e-9, 0.0), None);
     }
+
+    /// Two steps of seven records with Laplace noise: δ is so small that a single one has it next to its largest loss alone, and the run at twice that.
+    #[test]
+    fn the_largest_loss_of_one_step_is_no_start_for_several() {
+        let law = GroupLaw::binomial(7, 0.0059).unwrap();
+        let segment = |steps: f64| Segment {
+            loss: StepLoss::laplace(&law, 5.92, Direction::Remove).unwrap(),
+            steps,
+        };
+        let largest = segment(1.0).loss.max_loss().rounded_up();
+        let log_delta = 2e-6f64.ln();
+        assert!(of_rare_losses(&[segment(2.0)], log_delta).is_none());
+        let exact = ComposedLoss::new(vec![(StepOutcome::Loss(segment(1.0).loss), 2)], false)
+            .epsilon(log_delta, 1e-6)
+            .unwrap();
+        assert!(exact.lower > 1.9 * largest, "{exact:?} {largest}");
+        // Gaussian noise has no largest loss.
+        let law = GroupLaw::binomial(1, 1e-6).unwrap();
+        let loss = StepLoss::mixture(&law, 0.5, Direction::Remove).unwrap().unwrap();
+        let found = of_rare_losses(&[Segment { loss, steps: 100.0 }], 1e-6f64.ln()).unwrap();
+        assert!(found.epsilon > 0.0, "{found:?}");
+    }
 }

@@ -312,9 +312,7 @@ impl SmoothLoss {
         }
         (change + nodes.error + nodes.missing + 1.1 * nodes.weight_rounding.0).ln_1p()
     }
-}
 
-impl SmoothLoss {
     /// The part of the bound of [`SmoothLoss::log_decay`] that the nodes add, less 1.
     fn change_at_nodes(
         &mut self,

@@ -10,7 +10,13 @@ from hockeystick._arguments import DEFAULT_TOLERANCE, count_scalar
 from hockeystick._curves.curve import PrivacyCurve
 from hockeystick._curves.making import privacy_curve
 from hockeystick._vocabulary.groups import Group
-from hockeystick._vocabulary.sampling import FullBatch, Mixture, Sampling, WithoutReplacement, arguments_of
+from hockeystick._vocabulary.sampling import (
+    FullBatch,
+    Mixture,
+    Sampling,
+    WithoutReplacement,
+    noise_and_sampling,
+)
 from hockeystick._vocabulary.step_kinds import StepKind
 from hockeystick.accountants._adaptors import AnySegment, merged
 from hockeystick.errors import UnsupportedError
@@ -76,7 +82,7 @@ class RecordedRun:
         for noise, draw, steps in merged(self.segments):
             part = privacy_curve(
                 steps=steps,
-                **arguments_of(noise, draw),
+                **noise_and_sampling(noise, draw),
                 group_size=self.group_size,
                 group=self.group,
                 adjacency=self.adjacency,

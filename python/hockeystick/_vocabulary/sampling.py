@@ -269,7 +269,7 @@ Sampling: TypeAlias = Poisson | WithoutReplacement | FullBatch | RandomAllocatio
 """The schemes of the exact curves; `Shuffle` is for `hockeystick.shuffle`."""
 
 
-def arguments_of(noise: object, draw: object) -> dict[str, Any]:
+def noise_and_sampling(noise: object, draw: object) -> dict[str, Any]:
     """Return what `privacy_curve` takes for noise and batches, of which numbers are the usual ones.
 
     A float as noise is a noise multiplier, and as a draw the sample rate of Poisson batches.

@@ -18,7 +18,13 @@ from hockeystick._vocabulary.intervals import check_tolerance
 from hockeystick._vocabulary.mechanisms import BatchClipping, Mechanism
 from hockeystick._vocabulary.participation import CyclicPoisson, Participation
 from hockeystick._vocabulary.run import Run
-from hockeystick._vocabulary.sampling import FullBatch, Sampling, Shuffle, UnaccountedSampling, arguments_of
+from hockeystick._vocabulary.sampling import (
+    FullBatch,
+    Sampling,
+    Shuffle,
+    UnaccountedSampling,
+    noise_and_sampling,
+)
 from hockeystick._vocabulary.shuffled_step import configure_shuffled
 from hockeystick._vocabulary.step_kinds import StepKind, step_kind
 from hockeystick.accountants._history import (
@@ -197,7 +203,7 @@ class GroupAccountant(Accountant):
     def _require_shuffled(self, noise: float | Mechanism, draw: Shuffle) -> None:
         configure_shuffled(
             adjacency=self.adjacency,
-            **arguments_of(noise, draw),
+            **noise_and_sampling(noise, draw),
             sample_rate=None,
             group_size=self.group_size,
             group=self._group,
@@ -289,7 +295,7 @@ class GroupAccountant(Accountant):
 
     def _asked(self, noise: float | Mechanism, draw: float | Sampling) -> StepKind:
         kind, _ = step_kind(
-            **arguments_of(noise, draw),
+            **noise_and_sampling(noise, draw),
             group_size=self.group_size,
             group=self._group,
             adjacency=self.adjacency,

@@ -11,7 +11,7 @@ from hockeystick._curves.certificate import Certificate
 from hockeystick._curves.making import privacy_curve
 from hockeystick._progress import Report
 from hockeystick._vocabulary.mechanisms import Skellam
-from hockeystick._vocabulary.sampling import arguments_of
+from hockeystick._vocabulary.sampling import noise_and_sampling
 from hockeystick.errors import UnsupportedError
 
 if TYPE_CHECKING:
@@ -130,7 +130,7 @@ class CertifiesRenyiBounds:
                 )
             curves.append(
                 privacy_curve(
-                    **arguments_of(noise, draw),
+                    **noise_and_sampling(noise, draw),
                     steps=count,
                     group_size=self.group_size if self.group is None else 1,
                     group=self.group,

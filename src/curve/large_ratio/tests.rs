@@ -95,6 +95,45 @@ fn other_runs_are_not_split() {
     assert!(ByLargeRatio::new(&mixed, 48.0, 0.5).is_none());
 }
 
+/// Two large ratios of which the larger is in the last range: the probability under P that one epoch has one there, another one has one below, and all others have
+/// none, is at most the bound by pairs, and half of that would be too little.
+#[test]
+fn pairs_with_one_in_a_range_are_as_likely_as_their_bound() {
+    let (batches, noise, epochs) = (3000u32, 1.0f64, 300.0);
+    let (count, shift) = (f64::from(batches), noise.recip());
+    let segments = segments(u64::from(batches), noise, epochs);
+    let losses = [0.01, 0.02, 0.03, 0.045, 0.07, 0.1, 0.13];
+    let split = RatioSplit {
+        steps: epochs,
+        log_mass: -12.0,
+        log_mass_beyond: -40.0,
+        losses: &losses,
+    };
+    let found = segments[0].loss.by_large_ratio(&split).unwrap();
+    let ranges: Vec<RatioRange> = found.one.iter().map(|(_, range)| *range).collect();
+    let (first, last) = (ranges[0], *ranges.last().unwrap());
+    let none = Segment {
+        loss: found.none,
+        steps: epochs,
+    };
+    // Nothing is so large that a moment is worthwhile.
+    let known = (found.log_some + epochs.ln(), 0.0);
+    let mut many = Many::new(vec![none], vec![found.many], std::iter::once((0, last)), known);
+    let bound = many.log_bound(1.0);
+    // Of an epoch with the record in one batch: one ratio between two ends, and no other above the first end.
+    let tails = |end: f64| [log_upper_tail(end).exp(), log_upper_tail(end - shift).exp()];
+    let [tail, of_record] = tails(first.ends.0);
+    let no_ratio = (1.0 - of_record) * ((count - 1.0) * (-tail).ln_1p()).exp();
+    let one = |low: f64, high: f64| {
+        let ([low, low_of_record], [high, high_of_record]) = (tails(low), tails(high));
+        no_ratio
+            * ((count - 1.0) * (low - high) / (1.0 - tail) + (low_of_record - high_of_record) / (1.0 - of_record))
+    };
+    let (in_last, below) = (one(last.ends.0, last.ends.1), one(first.ends.0, last.ends.0));
+    let exact = (epochs * (epochs - 1.0) * in_last * below).ln() + (epochs - 2.0) * no_ratio.ln();
+    assert!(exact <= bound && bound < exact + LN_2, "{exact} {bound}");
+}
+
 /// The moment of a run over outputs with two large ratios or more: that of all outputs up to an end without those that have none and those that have one. The
 /// bounds for all ranges add up to at least that, and half of them would be too little.
 #[test]

@@ -36,7 +36,7 @@ pub(super) fn count(parts: &[Part]) -> f64 {
 }
 
 impl Range {
-    /// The same range with another threshold in its middle.
+    /// A range of thresholds with the same ends, whose integral is to be most accurate at `middle`.
     pub(super) fn around(self, middle: f64) -> Self {
         Self { middle, ..self }
     }
