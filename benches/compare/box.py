@@ -3,7 +3,9 @@
 All parameters are log-uniform. ``--few`` draws few steps at small sample rates, where intervals used to be
 wide. ``--ask`` asks for another unknown than epsilon; an unknown takes as long as some answers for epsilon,
 and the quotient is printed. ``--scheme`` draws batches otherwise, or takes groups whose members differ, or
-other noise. Times are processor times of one thread, so that other work on the machine counts little.
+other noise, and ``--least-delta`` and ``--largest-delta`` ask for another range of delta. Times are processor
+times of one thread, so that other work on the machine counts little. A delta below 1e-100, for which no
+width is promised, is never counted as wide.
 """
 
 import argparse
@@ -45,6 +47,9 @@ TARGET_EPSILON = (0.01, 30.0)
 
 UNKNOWNS = ("epsilon", "delta", "noise_multiplier", "sample_rate", "steps", "group_size")
 SCHEMES = ("poisson", "fixed", "replace", "group", "laplace")
+
+LEAST_DELTA = 1e-100
+"""No width is promised below."""
 
 DATASET_SIZE = 1_000_000
 """Records from which fixed batches are drawn."""
@@ -101,8 +106,9 @@ def ask(question: dict[str, float], unknown: str = "epsilon", scheme: str = "poi
     largest = max(float(lower), float(upper))
     is_whole = unknown in ("steps", "group_size")
     apart = max(abs(float(upper - lower)) - 1.0, 0.0) if is_whole else abs(float(upper - lower))
-    # A delta without an f64, or a target that every count meets, has no width.
-    width = apart / largest if np.isfinite(largest) and largest > sys.float_info.min else 0.0
+    # A tiny delta, or a target that every count meets, has no width.
+    least = LEAST_DELTA if unknown == "delta" else sys.float_info.min
+    width = apart / largest if np.isfinite(largest) and largest > least else 0.0
     return Answer(width, seconds, quotient_of(run, unknown, (lower, upper), seconds), asked)
 
 
@@ -127,12 +133,15 @@ def main(arguments: Sequence[str] = ()) -> None:
     parser.add_argument("--count", type=int, default=500)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--few", action="store_true")
+    parser.add_argument("--least-delta", type=float, default=Box().delta[0])
+    parser.add_argument("--largest-delta", type=float, default=Box().delta[1])
     parser.add_argument("--ask", choices=UNKNOWNS, default="epsilon")
     parser.add_argument("--scheme", choices=SCHEMES, default="poisson")
     given = parser.parse_args(arguments)
     warnings.simplefilter("ignore", hs.WideIntervalWarning)
     warnings.simplefilter("ignore", hs.UnusualValueWarning)
-    drawn = questions(FEW if given.few else Box(), given.count, given.seed)
+    box = (FEW if given.few else Box())._replace(delta=(given.least_delta, given.largest_delta))
+    drawn = questions(box, given.count, given.seed)
     if given.ask != "epsilon":
         low, high = np.log(TARGET_EPSILON)
         epsilons = np.exp(np.random.default_rng(given.seed + 1).uniform(low, high, size=given.count))

@@ -48,8 +48,8 @@ impl FixedRule {
         }
     }
 
-    /// The moments at a tilt, with an atom at 0; P lacks the mass `removed`.
-    pub(crate) fn moments(&self, c: f64, atom: f64, removed: f64) -> Option<TiltedMoments> {
+    /// The moments at a tilt, with an atom at 0; P lacks the mass `removed`, if it is known what it lacks.
+    pub(crate) fn moments(&self, c: f64, atom: f64, removed: Option<f64>) -> Option<TiltedMoments> {
         let mut largest = [f64::NEG_INFINITY; 2];
         for (losses, log_masses) in self.losses.iter().zip(&self.log_masses) {
             for (loss, log_mass) in losses.iter().zip(log_masses) {
@@ -69,10 +69,9 @@ impl FixedRule {
             arch.dispatch(AddUp::<false> { rule, c, log_scale })
         };
         let log_total = (sums.total + atom * (-log_scale).exp()).ln() + log_scale;
-        let log_moment = if !is_scaled && COMPLETED.contains(&log_total) {
-            (sums.change - removed).ln_1p()
-        } else {
-            log_total
+        let log_moment = match removed {
+            Some(removed) if !is_scaled && COMPLETED.contains(&log_total) => (sums.change - removed).ln_1p(),
+            _ => log_total,
         };
         Some(sums.moments(log_moment, log_scale))
     }

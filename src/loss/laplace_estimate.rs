@@ -23,7 +23,8 @@ impl LaplaceLoss {
             return None;
         }
         self.work += rule.size() as u64;
-        rule.moments(c, 0.0, self.missing.as_ref().map_or(0.0, |missing| missing.p.value))
+        let removed = self.missing.as_ref().map_or(0.0, |missing| missing.p.value);
+        rule.moments(c, 0.0, Some(removed))
     }
 
     fn make_fixed_rule(&self) -> LaplaceRule {

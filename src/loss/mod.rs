@@ -65,6 +65,7 @@ pub(crate) mod schedule;
 mod smooth;
 mod smooth_decay;
 mod smooth_estimate;
+mod smooth_large;
 mod smooth_nodes;
 mod smooth_pairs;
 mod smooth_panel;

@@ -177,9 +177,9 @@ pub trait PrivacyLoss: Debug + Send + Sync {
         None
     }
 
-    /// The loss split by the likelihood ratios of its batches that are large; `None` where it has no batches, or where the split is of no use.
-    fn by_large_ratio(&self, _split: &RatioSplit) -> Option<LossByRatio> {
-        None
+    /// The loss split by its large likelihood ratios; without any where that is of no use.
+    fn by_large_ratio(&self, split: &RatioSplit) -> LossByRatio {
+        LossByRatio::without_large(self, split)
     }
 }
 
@@ -309,6 +309,20 @@ pub struct LossByRatio {
     /// log of bounds on the probabilities under P that some ratio is large, and that one is beyond all ranges.
     pub(crate) log_some: f64,
     pub(crate) log_beyond: f64,
+}
+
+impl LossByRatio {
+    /// A loss of which no ratio counts as large, without the outputs that P has hardly ever.
+    pub(crate) fn without_large(loss: &(impl PrivacyLoss + ?Sized), split: &RatioSplit) -> Self {
+        let (none, log_beyond) = loss.truncated(split.log_mass_beyond);
+        Self {
+            none,
+            one: Vec::new(),
+            many: None,
+            log_some: f64::NEG_INFINITY,
+            log_beyond,
+        }
+    }
 }
 
 /// Moments of a loss tilted by e^{cℓ}.

@@ -343,7 +343,7 @@ impl TiltedLaw {
 
 impl SmoothLoss {
     /// Whether a piece is behind a gate.
-    fn has_gates(&self) -> bool {
+    pub(crate) fn has_gates(&self) -> bool {
         self.pieces().iter().any(|piece| piece.gate.is_some())
     }
 }

@@ -10,9 +10,12 @@ use crate::loss::loss_curve::{LossCurve, Support, Sweep};
 use crate::loss::max_loss::MaxLoss;
 use crate::loss::one_step;
 use crate::loss::privacy_loss::StepLoss;
-use crate::loss::privacy_loss::{Effort, PrivacyLoss, TiltedLoss, TiltedMoments, rounded_up};
+use crate::loss::privacy_loss::{
+    Effort, LossByRatio, PrivacyLoss, RatioSplit, TiltedLoss, TiltedMoments, rounded_up,
+};
 use crate::loss::smooth::{REMEMBERED, Remembered, SmoothLoss};
 use crate::loss::smooth_decay::TiltedSmoothLoss;
+use crate::loss::smooth_large;
 use crate::loss::smooth_piece::{Piece, Scratch};
 use crate::special::log_space::LogSum;
 use crate::special::root::bisect;
@@ -254,6 +257,10 @@ impl PrivacyLoss for SmoothLoss {
 
     fn far_part(&self, separation: Separation) -> Option<StepLoss> {
         self.part(separation.gate()?).map(StepLoss::new)
+    }
+
+    fn by_large_ratio(&self, split: &RatioSplit) -> LossByRatio {
+        smooth_large::by_large_ratio(self, split)
     }
 }
 

@@ -279,9 +279,13 @@ impl Piece {
     /// one of 4e-15. A sum of tails has their mean, weighted by the tails, to which e^e − 1 < 1.06·e adds next to nothing while
     /// all are small; else the largest, in the logarithm.
     pub(crate) fn tails_above(&self, x: f64) -> (Approx, Approx) {
+        self.tails_with(x, self.noise_multiplier())
+    }
+
+    /// [`Piece::tails_above`] of Gaussians with a standard deviation of `sigma` in place of the noise multiplier.
+    pub(crate) fn tails_with(&self, x: f64, sigma: f64) -> (Approx, Approx) {
         const ERROR: f64 = 1e-15;
         const SMALL: f64 = 0.1;
-        let sigma = self.noise_multiplier();
         let units = |distance: f64| 4.0 + distance.max(0.0).powi(2);
         let tail = |mixed: bool, sign: f64| {
             let (mut sum, mut wrong, mut most) = (LogSum::default(), LogSum::default(), 0.0f64);

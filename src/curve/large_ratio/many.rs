@@ -149,7 +149,9 @@ impl Many {
         }
         let another = many.log_one(c, range) + log_any.exp_m1().ln();
         let several = many.log_several(c, range) + log_any;
-        let rounding = 8.0 * f64::EPSILON * (log_none.abs() + another.abs() + several.abs() + 8.0);
+        // A moment of 0 has no rounding.
+        let size = |log: f64| if log == f64::NEG_INFINITY { 0.0 } else { log.abs() };
+        let rounding = 8.0 * f64::EPSILON * (log_none.abs() + size(another) + size(several) + 8.0);
         none[*own].steps.ln() + log_none + log_add(another, several) + rounding
     }
 }

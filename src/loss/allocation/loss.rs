@@ -369,20 +369,11 @@ impl PrivacyLoss for Allocation {
         (StepLoss::new(truncated), log_left_out)
     }
 
-    fn by_large_ratio(&self, split: &RatioSplit) -> Option<LossByRatio> {
-        if self.kept.is_some() || self.direction == Direction::Add {
-            return None;
-        }
-        let Some((law, one, [log_some, log_beyond])) = large_ratio::split(&self.bins, split) else {
-            let (none, log_beyond) = self.truncated(split.log_mass_beyond);
-            let log_some = f64::NEG_INFINITY;
-            return Some(LossByRatio {
-                none,
-                one: Vec::new(),
-                many: None,
-                log_some,
-                log_beyond,
-            });
+    fn by_large_ratio(&self, split: &RatioSplit) -> LossByRatio {
+        let is_whole = self.kept.is_none() && self.direction == Direction::Remove;
+        let found = is_whole.then(|| large_ratio::split(&self.bins, split)).flatten();
+        let Some((law, one, [log_some, log_beyond])) = found else {
+            return LossByRatio::without_large(self, split);
         };
         let many = Box::new(ManyLarge::new(law.clone()));
         let none = Self {
@@ -391,13 +382,13 @@ impl PrivacyLoss for Allocation {
             ..self.copy()
         };
         let one = one.into_iter().map(|(loss, range)| (StepLoss::new(loss), range));
-        Some(LossByRatio {
+        LossByRatio {
             none: StepLoss::new(none),
             one: one.collect(),
             many: Some(many),
             log_some,
             log_beyond,
-        })
+        }
     }
 
     fn density_terms(&self) -> usize {
