@@ -24,7 +24,7 @@ def test_published_epsilon_is_the_sampled_one_up_to_its_stated_error(row):
         *law,
         0.8,
         int(row["steps"]),
-        samples=80_000,
+        samples=50_000,
         direction="remove",
         seed=7,
     )

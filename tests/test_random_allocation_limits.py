@@ -210,8 +210,10 @@ def delta_of_epochs_of_two_batches(noise, epochs, epsilon, tilt, points):
     """The inversion of E[W^z] for W = exp(d g - v / 2) cosh(d h), normal g and h, d^2 = v / 2."""
     variance = 1 / mpf(noise) ** 2
     step = mpf(1) / 5
+    # The logarithm of cosh is even: both signs of h count together.
     nodes = [
-        (mp.npdf(step * j) * step, mp.log(mp.cosh(mp.sqrt(variance / 2) * step * j))) for j in range(-65, 66)
+        (mp.npdf(step * j) * step * (2 if j else 1), mp.log(mp.cosh(mp.sqrt(variance / 2) * step * j)))
+        for j in range(66)
     ]
 
     def log_moment(z):
