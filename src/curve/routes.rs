@@ -61,8 +61,8 @@ const ROUNDINGS_NEXT_TO_LARGEST: f64 = 64.0;
 /// Relative distance from the largest loss below which nothing is left out of losses that have one: there the search for a tilt fails now and then for a law that
 /// lacks a little. Two kinds of Laplace steps had an ε 8 % wide otherwise.
 const NEXT_TO_LARGEST: f64 = 1e-5;
-/// Below this log δ has no `f64`, so that an upper bound suffices.
-const UNDERFLOW: f64 = -800.0;
+/// Below this log δ is less than half of the least `f64`, so that an upper bound suffices.
+const UNDERFLOW: f64 = -745.2;
 /// log of the factor by which truncated mass must be below the width that is asked for, so that it is not the reason for the width.
 const NEGLIGIBLE_TRUNCATION: f64 = 0.7;
 /// log of the factor by which a bound must exceed the truncated mass, so that it does not consist of it.
