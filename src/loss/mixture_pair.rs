@@ -1,6 +1,7 @@
 //! The log-likelihood ratio of a mixture against N(0, σ²), accurate in relative terms near 0.
 
 pub(crate) mod at_nodes;
+pub(crate) mod real_rooted;
 mod surroundings;
 
 pub(crate) use surroundings::Local;
@@ -43,6 +44,8 @@ pub struct MixturePair {
     unimodal: bool,
     /// Where the shifts are evenly spaced: t_{j+2}·t_j/t_{j+1}² of the terms t_j of the ratio, which does not depend on x.
     pub(crate) bends: Option<Vec<f64>>,
+    /// The distance of neighbouring shifts of a law with real roots ([`GroupLaw::is_real_rooted`]).
+    real_rooted_spacing: Option<f64>,
     /// Total weight of the first j atoms, and of all from j on.
     below: Vec<f64>,
     above: Vec<f64>,
@@ -119,6 +122,7 @@ impl MixturePair {
                 .map(|w| (weight_bend(w) - noise_bend).exp())
                 .collect()
         });
+        let real_rooted_spacing = (law.is_real_rooted() && shifts.len() > 1).then(|| shifts[1] - shifts[0]);
         let mut below = vec![0.0; weights.len() + 1];
         let mut above = below.clone();
         for j in 0..weights.len() {
@@ -136,6 +140,7 @@ impl MixturePair {
             crossings,
             unimodal,
             bends,
+            real_rooted_spacing,
             below,
             above,
         })

@@ -3,6 +3,7 @@
 use crate::loss::Local;
 use crate::loss::gate::Gate;
 use crate::loss::line::{Line, Normal};
+use crate::loss::mixture_pair::real_rooted::{AtHeight, Strip};
 use crate::loss::smooth_piece::{Piece, Point, Scratch};
 use crate::special::exponential;
 use crate::special::gauss_legendre::{GaussLegendre, IMAGINARY_AXIS, NODES, REAL_AXIS};
@@ -27,7 +28,8 @@ impl Piece {
         let (left, right) = (centre - reach, centre + reach);
         let side = |at: f64, scratch: &mut Scratch| {
             let around = self.pair.surroundings(at, reach, 0.0, &mut scratch.plain);
-            (around.left, around.centre, around.right)
+            let locals = (around.left, around.centre, around.right);
+            (locals, self.pair.strip([&locals.0, &locals.1, &locals.2], reach))
         };
         let variance = self.noise_multiplier().powi(2);
         PiecePanel {
@@ -62,11 +64,18 @@ struct Side {
     slope: f64,
     /// Largest posterior mean of s², over 2σ⁴.
     bend: f64,
+    strip: Option<Strip>,
 }
 
 impl Side {
     /// `sign` is −1 for a ratio seen in a mirror: `local` is then of the mirrored interval.
-    fn new(local: (Local, Local, Local), left: f64, right: f64, variance: f64, sign: f64) -> Self {
+    fn new(
+        (local, strip): ((Local, Local, Local), Option<Strip>),
+        left: f64,
+        right: f64,
+        variance: f64,
+        sign: f64,
+    ) -> Self {
         let (low, centre, high) = local;
         let (at_left, at_right) = if sign > 0.0 { (low, high) } else { (high, low) };
         Self {
@@ -83,12 +92,25 @@ impl Side {
             spread: 0.5 * (high.high_shift - low.low_shift) / variance,
             slope: high.mean_shift / variance,
             bend: 0.5 * high.mean_square_shift / (variance * variance),
+            strip,
         }
     }
 
     /// Largest |log r| on the interval: log r is monotone.
     fn size(&self, left: f64, right: f64) -> f64 {
         self.chord.at(left).abs().max(self.chord.at(right).abs())
+    }
+
+    /// Bounds for |Im z| ≤ height; the modulus is 0 if r may vanish there.
+    fn at_height(&self, height: f64) -> AtHeight {
+        let modulus_ratio = self.modulus_ratio(height);
+        let of_any_law = AtHeight {
+            modulus_ratio,
+            turn: modulus_ratio.recip(),
+            speed: modulus_ratio.recip(),
+        };
+        let of_strip = self.strip.and_then(|strip| strip.at(height));
+        of_strip.map_or(of_any_law, |strip| strip.or(of_any_law))
     }
 
     /// |r(z)|/r(Re z) is at least this for |Im z| ≤ height; 0 if r may vanish there.
@@ -227,33 +249,41 @@ impl PiecePanel {
         // Bounds on |ℓ|, and on how far it changes when x moves by `height` off the real line.
         let (mut size, mut change) = (0.0, 0.0);
         // With y' ≥ 0 an imaginary shift only makes |e^{iy'ℓ}| smaller: what counts is how far below it the ellipse reaches.
-        let below = y * (height - imaginary_shift);
+        let depth = height - imaginary_shift;
+        let turned = |side: &Side, around: &AtHeight| {
+            let turn = if depth < height {
+                side.at_height(depth).turn
+            } else {
+                around.turn
+            };
+            y * depth * side.slope * turn
+        };
         if let Some(side) = &self.in_p {
             // |r^{1+z}| ≤ r^{1+c}·e^{y|arg r|}; c > −1.
-            let modulus_ratio = side.modulus_ratio(height);
-            if modulus_ratio == 0.0 {
+            let around = side.at_height(height);
+            if around.modulus_ratio == 0.0 {
                 return f64::INFINITY;
             }
             add(&mut tilted, &side.chord, 1.0 + c);
             add(&mut plain, &side.chord, 1.0);
-            rest += below * side.slope / modulus_ratio;
-            size += side.size(self.left, self.right) - modulus_ratio.min(1.0).ln();
-            change += height * side.slope / modulus_ratio;
+            rest += turned(side, &around);
+            size += side.size(self.left, self.right) - around.modulus_ratio.min(1.0).ln();
+            change += height * side.slope * around.speed;
         }
         if let Some(side) = &self.in_q {
-            let modulus_ratio = side.modulus_ratio(height);
-            if modulus_ratio == 0.0 {
+            let around = side.at_height(height);
+            if around.modulus_ratio == 0.0 {
                 return f64::INFINITY;
             }
             if c > 0.0 {
                 add(&mut tilted, &side.tangent, -c);
-                rest -= c * modulus_ratio.ln();
+                rest -= c * around.modulus_ratio.ln();
             } else {
                 add(&mut tilted, &side.chord, -c);
             }
-            rest += below * side.slope / modulus_ratio;
-            size += side.size(self.left, self.right) - modulus_ratio.min(1.0).ln();
-            change += height * side.slope / modulus_ratio;
+            rest += turned(side, &around);
+            size += side.size(self.left, self.right) - around.modulus_ratio.min(1.0).ln();
+            change += height * side.slope * around.speed;
         }
         // |e^{zℓ} − 1| ≤ |zℓ|·max(1, |e^{zℓ}|); what an imaginary shift adds to the exponent is bounded likewise.
         let exponent = c.hypot(y) * (size + change)

@@ -13,7 +13,7 @@ use crate::approx::Approx;
 use crate::loss::MixturePair;
 use crate::loss::gate::Gate;
 use crate::loss::line::Normal;
-use crate::loss::mixture_pair::at_nodes::{AtNodes, RatiosAtNodes, WIDEST};
+use crate::loss::mixture_pair::at_nodes::{AtNodes, LANES, RatiosAtNodes, WIDEST};
 use crate::loss::posterior::Posterior;
 use crate::special::gauss_legendre::NODES;
 use crate::special::log_space::LogSum;
@@ -199,8 +199,18 @@ impl Piece {
     }
 
     /// Loss and density of P at the nodes of a panel.
-    pub(crate) fn points(&self, nodes: &AtNodes, scratch: &mut Scratch) -> [Point; NODES] {
-        if nodes[NODES - 1] - nodes[0] > WIDEST * self.noise_multiplier() {
+    pub(crate) fn points(&self, nodes: &[f64; NODES], scratch: &mut Scratch) -> [Point; NODES] {
+        let mut points = [Point::default(); NODES];
+        let (halves, _) = nodes.as_chunks::<LANES>();
+        let (found, _) = points.as_chunks_mut::<LANES>();
+        for (nodes, points) in halves.iter().zip(found) {
+            *points = self.points_at_once(nodes, scratch);
+        }
+        points
+    }
+
+    fn points_at_once(&self, nodes: &AtNodes, scratch: &mut Scratch) -> [Point; LANES] {
+        if nodes[LANES - 1] - nodes[0] > WIDEST * self.noise_multiplier() {
             return nodes.map(|x| self.point(x, scratch));
         }
         let reflected = nodes.map(|x| -x);

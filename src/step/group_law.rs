@@ -20,6 +20,8 @@ const WEIGHT_SUM_TOLERANCE: f64 = 1e-9;
 pub struct GroupLaw {
     log_weights: Vec<f64>,
     shifts: Vec<f64>,
+    /// See [`GroupLaw::is_real_rooted`].
+    real_rooted: bool,
 }
 
 impl GroupLaw {
@@ -31,6 +33,14 @@ impl GroupLaw {
     /// Shifts in units of the clipping norm, ascending.
     pub fn shifts(&self) -> &[f64] {
         &self.shifts
+    }
+
+    /// True if the shifts are known to be evenly spaced, with weights w_j for which all zeros of Σ_j w_j t^j are real.
+    ///
+    /// Such is the law of the number of members in a batch: they are drawn independently, or the batch is drawn without replacement (Vatutin
+    /// and Mikhailov 1982, "Limit theorems for the number of empty cells in an equiprobable scheme for group allocation of particles").
+    pub(crate) fn is_real_rooted(&self) -> bool {
+        self.real_rooted
     }
 
     /// This law with its shifts divided by `unit` > 0.
@@ -231,16 +241,19 @@ impl GroupLaw {
         let mut law = Self {
             log_weights: Vec::with_capacity(atoms.len()),
             shifts: Vec::with_capacity(atoms.len()),
+            real_rooted: false,
         };
         for equal in atoms.chunk_by(|a, b| a.0 == b.0) {
             let weights: Vec<f64> = equal.iter().map(|atom| atom.1).collect();
             law.shifts.push(equal[0].0);
             law.log_weights.push(log_sum_exp(&weights));
         }
+        law.real_rooted = law.shifts.len() <= 2;
         Ok(law)
     }
 
-    /// The law of consecutive counts from `first` with these weights, where each member shifts the sum by `unit`.
+    /// The law of consecutive counts from `first` with these weights, where each member shifts the sum by `unit`. All zeros of the polynomial
+    /// with these weights are real.
     fn counting(first: u64, weights: &[Extended], unit: f64) -> Self {
         let (shifts, log_weights) = weights
             .iter()
@@ -248,7 +261,11 @@ impl GroupLaw {
             .filter(|(_, weight)| !weight.is_zero())
             .map(|(j, weight)| (unit * (first + j as u64) as f64, weight.ln()))
             .unzip();
-        Self { log_weights, shifts }
+        Self {
+            log_weights,
+            shifts,
+            real_rooted: true,
+        }
     }
 }
 

@@ -1,4 +1,4 @@
-//! A mixture at all nodes of a panel at once, in the lanes of the processor's vectors.
+//! A mixture at half of the nodes of a panel at once, in the lanes of the processor's vectors.
 //!
 //! One node after the other, most of the time went into calls of functions and into waiting for one addition after the other: an ε for a group
 //! of 16 took a sixth longer.
@@ -10,8 +10,11 @@ use crate::special::gauss_legendre::NODES;
 /// Largest distance of two nodes, in σ. Over distances of 5σ, differences of exponents have ten times the rounding that is counted.
 pub(crate) const WIDEST: f64 = 2.0;
 
-/// Numbers at the nodes of a panel.
-pub(crate) type AtNodes = [f64; NODES];
+/// Nodes that are evaluated at once: half a panel, as a whole one may be longer than [`WIDEST`].
+pub(crate) const LANES: usize = NODES / 2;
+
+/// Numbers at those nodes.
+pub(crate) type AtNodes = [f64; LANES];
 
 /// Logarithms of the likelihood ratio and of the density, and the posterior means of the shift.
 #[derive(Debug, Clone, Copy)]
@@ -41,12 +44,12 @@ fn log_terms(
     nodes: &AtNodes,
     terms: &mut Vec<AtNodes>,
 ) -> AtNodes {
-    let (mut largest, mut modes) = ([f64::NEG_INFINITY; NODES], [first as f64; NODES]);
+    let (mut largest, mut modes) = ([f64::NEG_INFINITY; LANES], [first as f64; LANES]);
     terms.clear();
     for j in first..end {
         let (slope, middle, at_middle) = over.line(j);
-        let (mut exponents, place) = ([0.0; NODES], j as f64);
-        for i in 0..NODES {
+        let (mut exponents, place) = ([0.0; LANES], j as f64);
+        for i in 0..LANES {
             let exponent = at_middle + slope * (nodes[i] - middle);
             let is_larger = exponent > largest[i];
             exponents[i] = exponent;
@@ -56,7 +59,7 @@ fn log_terms(
         terms.push(exponents);
     }
     for term in terms {
-        for i in 0..NODES {
+        for i in 0..LANES {
             term[i] -= largest[i];
         }
     }
@@ -66,9 +69,9 @@ fn log_terms(
 /// Σ t_j and Σ t_j·s_j at every node.
 #[inline(always)]
 fn sums(terms: &[AtNodes], shifts: &[f64]) -> [AtNodes; 2] {
-    let [mut sum, mut moment] = [[0.0; NODES]; 2];
+    let [mut sum, mut moment] = [[0.0; LANES]; 2];
     for (term, shift) in terms.iter().zip(shifts) {
-        for i in 0..NODES {
+        for i in 0..LANES {
             sum[i] += term[i];
             moment[i] += term[i] * shift;
         }
@@ -77,11 +80,11 @@ fn sums(terms: &[AtNodes], shifts: &[f64]) -> [AtNodes; 2] {
 }
 
 impl MixturePair {
-    /// What [`crate::loss::posterior::Posterior::at`] finds, at all nodes x, which rise or fall and are within [`WIDEST`] standard deviations of the noise, as
+    /// What [`crate::loss::posterior::Posterior::at`] finds, at that many outputs x, which rise or fall and are within [`WIDEST`] standard deviations of the noise, as
     /// terms are compared with one that is the largest in the middle. `terms` is working memory.
     pub(crate) fn at_nodes(&self, nodes: &AtNodes, terms: &mut Vec<AtNodes>) -> RatiosAtNodes {
         let (first, end) = self.atoms_at_nodes(nodes);
-        let over = self.over_atom(self.window(nodes[NODES / 2]).mode);
+        let over = self.over_atom(self.window(nodes[LANES / 2]).mode);
         let arch = pulp::Arch::new();
         let modes = arch.dispatch(|| log_terms(&over, (first, end), nodes, terms));
         exponential::exp(terms.as_flattened_mut());
@@ -127,7 +130,7 @@ impl MixturePair {
         if self.has_few_atoms() {
             return (0, self.shifts.len());
         }
-        let [a, b] = [nodes[0], nodes[NODES - 1]];
+        let [a, b] = [nodes[0], nodes[LANES - 1]];
         (self.window(a.min(b)).start, self.window(a.max(b)).end)
     }
 
@@ -138,7 +141,7 @@ impl MixturePair {
         let exponents = |shift: &f64| at_nodes(|i| shift * (x[i] - 0.5 * shift));
         terms.extend(self.scaled_shifts.iter().map(exponents));
         exponential::exp_m1(terms.as_flattened_mut());
-        let mut excess = [0.0; NODES];
+        let mut excess = [0.0; LANES];
         for (j, term) in terms.iter().enumerate() {
             excess = at_nodes(|i| excess[i] + self.excess_of_term(j, term[i], nodes[i]));
         }
@@ -237,7 +240,7 @@ mod tests {
             let pair = MixturePair::new(law, sigma).unwrap();
             let (mut terms, mut posterior) = (Vec::new(), Posterior::default());
             for centre in [-1e4, -40.0, -1.0, 0.0, 0.7, 3.0, 40.0, 1e4] {
-                let x = at_nodes(|i| centre + sigma * (i as f64 - 15.5) / 15.5);
+                let x = at_nodes(|i| centre + sigma * (i as f64 - 7.5) / 7.5);
                 let found = pair.at_nodes(&x, &mut terms);
                 for (i, &x) in x.iter().enumerate() {
                     posterior.at(&pair, x);
