@@ -237,11 +237,11 @@ impl Part {
         }
     }
 
-    /// The tilt for questions about ε; `None` where there is none.
+    /// The tilt for questions about ε; `None` where there is none, or a negative one: there a contour tells how much the law has of its whole mass.
     fn tilt(&mut self, epsilon: f64) -> Option<f64> {
         let saddle = self.run.saddle(epsilon);
         let Some(RatioRange { lowest, .. }) = self.range else {
-            return saddle;
+            return saddle.filter(|c| *c > 0.0);
         };
         let distance = (lowest - epsilon).max(0.0) + PART_OF_RANGE * lowest.min(LONGEST);
         let least = (LEAST_TILTED / distance).max(LEAST_TILT);

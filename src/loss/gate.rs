@@ -4,6 +4,7 @@
 //! not depend on the data. The privacy loss is unchanged, and every part of the law is analytic in x. Gates of one width at increasing
 //! outputs split the law into parts that add up, because one Z serves all of them.
 
+use crate::special::log_space::log_add;
 use crate::special::normal::log_upper_tail;
 
 /// Distance of two gates, in units of their width, from which on a part between them keeps its digits as a difference.
@@ -79,10 +80,14 @@ impl Gate {
 
     /// log of a bound on the modulus of that probability, continued to complex x with a real part in [left, right] and
     /// an imaginary part of at most `height`: |∫_a^b φ(s + iτ) ds| ≤ e^{τ²/2} ∫_a^b φ(s) ds. At real outputs the probability has its
-    /// only maximum in the middle of the interval.
+    /// only maximum in the middle of the interval. As the probability is 1 less those of both sides, its modulus is also at most 1 and
+    /// their bounds, which are small where the interval begins and ends far from here.
     pub fn log_bound(&self, left: f64, right: f64, height: f64) -> f64 {
+        let growth = 0.5 * (height / self.width).powi(2);
         let best = (0.5 * (self.from + self.to)).clamp(left, right);
-        self.log_probability(best) + 0.5 * (height / self.width).powi(2)
+        let inside = self.log_probability(best) + growth;
+        let outside = [left - self.from, self.to - right].map(|distance| log_upper_tail(distance / self.width));
+        inside.min((growth + log_add(outside[0], outside[1])).exp().ln_1p())
     }
 }
 
@@ -136,6 +141,21 @@ mod tests {
             }
         }
         assert!(closest < 0.3, "{closest}");
+    }
+
+    /// Far from both ends the modulus does not grow with the height; half of the bound does not hold.
+    #[test]
+    fn the_modulus_is_near_one_between_gates() {
+        let gate = Gate::above(-1.0, 0.1).and(Gate::above(1.0, 0.1).below()).unwrap();
+        for (x, height) in [(0.0, 0.5), (-0.3, 0.5), (0.4, 0.55)] {
+            let [a, b] = [gate.from, gate.to].map(|end| (end - x) / gate.width);
+            let exact = modulus(a, b, height / gate.width).ln();
+            let bound = gate.log_bound(x - 0.01, x + 0.01, height);
+            assert!(
+                exact <= bound + 1e-7 && bound < exact + 0.1,
+                "{x} {height}: {exact} {bound}"
+            );
+        }
     }
 
     #[test]

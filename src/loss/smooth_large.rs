@@ -162,7 +162,7 @@ impl OneOutput {
         let (sigma, width) = (self.piece.noise_multiplier(), gate_width(&self.piece));
         let [from, to] = [(ends.0, -ROUNDING), (ends.1, ROUNDING)].map(|(end, by)| sigma * (end + by * end.abs()));
         let cuts = self.cuts.iter().filter(|(from, _)| *from < to);
-        let end = cuts.map(|(_, cut)| *cut).fold(f64::NEG_INFINITY, f64::max);
+        let end = cuts.map(|(_, cut)| *cut).fold(self.cuts[0].1, f64::max);
         let to = to.max(from + MIN_DISTANCE * width);
         let loss = SmoothLoss::new(vec![self.piece.clone()], 0.0);
         let part = part(&loss, Gate { from, to, width }, end);

@@ -144,7 +144,14 @@ impl Many {
             let others = segment.steps - f64::from(u8::from(i == *own));
             log_none += others * most;
             if let Some(many) = &self.many[i] {
-                log_any += others * (many.log_some(c, range.ends.1) - least).exp().ln_1p();
+                let log_ratio = many.log_some(c, range.ends.1) - least;
+                // A ratio below the range of an `f64` is not 0.
+                let least = if log_ratio > f64::NEG_INFINITY {
+                    f64::MIN_POSITIVE
+                } else {
+                    0.0
+                };
+                log_any += others * log_ratio.exp().ln_1p().max(least);
             }
         }
         let another = many.log_one(c, range) + log_any.exp_m1().ln();
