@@ -4,6 +4,7 @@
 //! chosen among several heights.
 
 use crate::loss::MixturePair;
+use crate::loss::mixture_pair::real_rooted::{CountMoments, Turning};
 use crate::loss::posterior::Posterior;
 use crate::loss::smooth_piece::{Piece, Scratch};
 use crate::special::complex_logarithm::ln_1p;
@@ -135,21 +136,21 @@ pub(crate) struct NodeLaws {
 struct Means {
     real: Vec<f64>,
     imaginary: Vec<f64>,
-    /// Number and angle of the median of each law that has shifts with angles above π.
-    medians: Vec<(usize, f64)>,
+    /// Number of each law that has shifts with angles above π, and what is known of its angle.
+    turning: Vec<(usize, Turning)>,
 }
 
 impl Means {
     fn clear(&mut self) {
         self.real.clear();
         self.imaginary.clear();
-        self.medians.clear();
+        self.turning.clear();
     }
 
     fn add(&mut self, imaginary_shift: &ImaginaryShift, law: Law<'_>) {
         let (sine, versine) = law.means(&imaginary_shift.sines, &imaginary_shift.versines);
-        if let Some(median) = imaginary_shift.angle_of_median(law) {
-            self.medians.push((self.real.len(), median));
+        if let Some(turning) = imaginary_shift.turning(law) {
+            self.turning.push((self.real.len(), turning));
         }
         self.real.push(-versine);
         self.imaginary.push(sine);
@@ -158,8 +159,8 @@ impl Means {
     /// Replaces the means less 1 by the logarithms of the means, with the angles of the continuation.
     fn take_logarithms(&mut self) {
         ln_1p(&mut self.real, &mut self.imaginary);
-        for &(law, median) in &self.medians {
-            self.imaginary[law] = next_to(median, self.imaginary[law]);
+        for &(law, turning) in &self.turning {
+            self.imaginary[law] = turning.angle(self.imaginary[law]);
         }
     }
 }
@@ -246,6 +247,8 @@ pub(crate) struct ImaginaryShift {
     versines: Vec<f64>,
     /// as/σ² where some of these angles are larger than π; else empty.
     angles: Vec<f64>,
+    /// The angle of one more member where a count has real zeros and this is below π.
+    angle_of_member: Option<f64>,
 }
 
 impl ImaginaryShift {
@@ -269,33 +272,37 @@ impl ImaginaryShift {
             },
             sines,
             versines,
+            angle_of_member: piece.pair.angle_of_member(imaginary_shift),
         }
     }
 
     /// log|E[e^{ias/σ²}]|, its angle and its imaginary part under the posterior law.
     ///
-    /// The angle is that of the continuation from the real line, within π of that of the law's median, as all but a small part of the law
-    /// is within an angle of less than π around it ([`crate::loss::smooth_decay`]).
+    /// The angle is that of the continuation from the real line, or less where only a bound on it is known.
     fn of(&self, law: Law<'_>) -> Turned {
         let (sine, versine) = law.means(&self.sines, &self.versines);
         let log_modulus = 0.5 * (sine * sine - versine * (2.0 - versine)).ln_1p();
         let angle = sine.atan2(1.0 - versine);
         Turned {
             log_modulus,
-            angle: self.angle_of_median(law).map_or(angle, |median| next_to(median, angle)),
+            angle: self.turning(law).map_or(angle, |turning| turning.angle(angle)),
             sine,
         }
     }
 
-    /// The angle of the median shift of a law; `None` where no angle is above π.
-    fn angle_of_median(&self, law: Law<'_>) -> Option<f64> {
-        (!self.angles.is_empty()).then(|| self.angles[law.start + law.median()])
+    /// What is known of the angle of a law besides its sine and cosine; `None` where no angle of a shift is above π, so that it is between 0 and π.
+    ///
+    /// Without real zeros, all but a small part of the law is within an angle of less than π around that of its median
+    /// ([`crate::loss::smooth_decay`]).
+    fn turning(&self, law: Law<'_>) -> Option<Turning> {
+        if self.angles.is_empty() {
+            return None;
+        }
+        Some(match self.angle_of_member {
+            Some(angle) => CountMoments::of(law.start, law.terms).turning(angle, self.angles[0]),
+            None => Turning::Near(self.angles[law.start + law.median()]),
+        })
     }
-}
-
-/// The angle that is within π of another one, and differs from the one that is given by full turns.
-fn next_to(other: f64, angle: f64) -> f64 {
-    angle + 2.0 * PI * ((other - angle) / (2.0 * PI)).round()
 }
 
 #[cfg(test)]

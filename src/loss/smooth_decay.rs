@@ -1,5 +1,7 @@
 //! The characteristic function of a tilted smooth loss, and how it decays (`docs/theory/inversion.md`, Propositions 4 to 4d).
 
+mod segments;
+
 use crate::approx::Approx;
 use crate::loss::characteristic_function::{cost_of_frequency, smooth_changes};
 use crate::loss::continuation::{Continued, ImaginaryShift, NodeLaws};
@@ -9,12 +11,13 @@ use crate::loss::path::{BEYOND, Path};
 use crate::loss::privacy_loss::{TiltedLoss, TiltedMoments};
 use crate::loss::smooth::SmoothLoss;
 use crate::loss::smooth_nodes::{origin, unit};
-use crate::loss::smooth_piece::{INSIGNIFICANT, Piece, Scratch};
+use crate::loss::smooth_piece::Piece;
 use crate::special::exponential::exp_m1;
 use crate::special::vector::dot;
 use crate::stopping::checkpoint;
 use realfft::num_complex::Complex64;
 use rustc_hash::FxHashMap;
+use segments::end_segment;
 
 /// A smooth loss tilted by e^{cℓ}, with the paths over the output that show how its characteristic function decays.
 #[derive(Debug)]
@@ -53,7 +56,9 @@ impl<'a> TiltedSmoothLoss<'a> {
 }
 
 /// Fractions of the largest height at which a path is tried.
-const HEIGHTS: [f64; 7] = [1.0, 0.7, 0.5, 0.35, 0.25, 0.15, 0.1];
+const HEIGHTS: [f64; 8] = [1.0, 0.7, 0.5, 0.35, 0.25, 0.15, 0.1, 0.05];
+/// The logarithm of the modulus falls about in proportion to the height, where that is low; the height that seems enough is multiplied by this.
+const ENOUGH_HEIGHT: f64 = 1.3;
 /// How many heights in a row may do no better before the lower ones are given up: at the first frequency, and at others, where the best
 /// one is near that of the last frequency.
 const MOST_WORSE: [usize; 2] = [2, 1];
@@ -72,14 +77,10 @@ const LARGEST_ANGLE: f64 = 3.0;
 const ROOM: f64 = 1.5;
 /// Largest angle between shifts that are significant together, where angles may be larger than [`LARGEST_ANGLE`]; its cosine is above 0.169.
 const LARGEST_DIFFERENCE: f64 = 1.4;
-/// Least modulus of r(x + ia)/r(x) there: 0.94·cos 0.7 − 0.06 = 0.658.
-const LEAST_MODULUS: f64 = 0.65;
 /// Growth that is allowed at every tolerance.
 const MIN_LOG_GROWTH: f64 = 2.0;
 /// The angle on either side of their common direction at which the terms of r that count may point: π/4, less room for the panels.
 const ENOUGH_ANGLE: f64 = 0.7;
-/// Exponents below which (1 − e^−x)/x is bounded by 1 + |x|, as the quotient loses its digits.
-const SMALL_FALL: f64 = 1e-6;
 
 /// The outputs over which the path of one piece may be above the real line, and its largest heights.
 #[derive(Debug, Clone, Copy)]
@@ -95,6 +96,8 @@ struct Limits {
     /// The height at which, for r_P and for r_Q, no angle of a significant shift is too large or shifts that are significant together are within
     /// [`LARGEST_DIFFERENCE`].
     together: f64,
+    /// The height at which the zeros of counts are far, where they are known to be real: no other condition is needed then.
+    below_zeros: Option<f64>,
 }
 
 impl Limits {
@@ -105,8 +108,22 @@ impl Limits {
         let (from, to) = panels_around(piece, (low - ROOM * sigma, high + ROOM * sigma));
         let interval = (from - BEYOND * sigma, to + BEYOND * sigma);
         let height = |angle: f64, shift: f64| angle * sigma * sigma / shift.max(f64::MIN_POSITIVE);
-        let spread = ENOUGH_ANGLE / piece.widest_spread(nodes.supports[i]).max(f64::MIN_POSITIVE);
+        let below_zeros = piece.height_far_from_zeros(interval);
+        let spread = below_zeros
+            .unwrap_or_else(|| ENOUGH_ANGLE / piece.widest_spread(nodes.supports[i]).max(f64::MIN_POSITIVE));
         let below_angle = |shift: Option<f64>| height(LARGEST_ANGLE, shift.unwrap_or(0.0));
+        let any = height(LARGEST_ANGLE, piece.largest_shift());
+        if below_zeros.is_some() {
+            return Self {
+                from,
+                to,
+                spread,
+                any,
+                significant: any,
+                together: any,
+                below_zeros,
+            };
+        }
         let shifts = piece.largest_significant_shifts(interval);
         let significant = below_angle(shifts[0]).min(below_angle(shifts[1]));
         let is_enough = significant >= spread;
@@ -122,9 +139,10 @@ impl Limits {
             from,
             to,
             spread,
-            any: height(LARGEST_ANGLE, piece.largest_shift()),
+            any,
             significant,
             together: if is_enough { 0.0 } else { together() },
+            below_zeros,
         }
     }
 
@@ -133,6 +151,21 @@ impl Limits {
         let &Self { from, to, .. } = self;
         if height <= self.any {
             Path::above(height)
+        } else if let Some(highest) = self.below_zeros {
+            Path {
+                height: height.min(highest),
+                from: if piece.in_q && from > piece.start {
+                    from
+                } else {
+                    f64::NEG_INFINITY
+                },
+                to: if piece.in_p && to < piece.end {
+                    to
+                } else {
+                    f64::INFINITY
+                },
+                turns: true,
+            }
         } else if height <= self.significant || self.together <= self.significant {
             Path {
                 height: height.min(self.significant),
@@ -221,16 +254,15 @@ impl TiltedLoss for TiltedSmoothLoss<'_> {
 }
 
 impl TiltedSmoothLoss<'_> {
-    /// The best bound along `highest`, which is that choice, lowered by one of [`HEIGHTS`], and those paths.
+    /// The best bound along `highest`, which is that choice, lowered by one of [`HEIGHTS`], and those paths; or one along lower paths that is good enough, as
+    /// nodes for those are fewer.
     fn best_lowered(&mut self, (choice, highest): (usize, &[Path]), y: f64, wanted: f64) -> (f64, Vec<Path>) {
         let last = self.best_height[choice];
         let first = last.map_or(0, |best| best.saturating_sub(1));
         let most_worse = MOST_WORSE[usize::from(last.is_some())];
         let (mut least, mut least_paths, mut worse) = (f64::INFINITY, highest.to_vec(), 0);
-        for (i, fraction) in HEIGHTS.into_iter().enumerate().skip(first) {
-            let paths: Vec<Path> = highest.iter().map(|path| path.lowered(fraction)).collect();
-            let laws = &mut self.laws;
-            let decay = self.loss.log_decay((&self.nodes, laws), y, &paths, self.negligible);
+        for i in first..HEIGHTS.len() {
+            let (decay, paths) = self.lowered(highest, i, y);
             if decay < least {
                 (least, worse) = (decay, 0);
                 least_paths = paths;
@@ -238,11 +270,27 @@ impl TiltedSmoothLoss<'_> {
             } else {
                 worse += 1;
             }
-            if -least >= wanted || worse >= most_worse {
+            if -least >= wanted {
+                let enough = ENOUGH_HEIGHT * HEIGHTS[i] * wanted / -least;
+                let lower = (i + 1..HEIGHTS.len()).rev().find(|lower| HEIGHTS[*lower] >= enough);
+                let of_lower = lower.map(|lower| self.lowered(highest, lower, y));
+                return of_lower
+                    .filter(|(decay, _)| -decay >= wanted)
+                    .unwrap_or((least, least_paths));
+            }
+            if worse >= most_worse {
                 break;
             }
         }
         (least, least_paths)
+    }
+
+    /// The bound along `highest`, lowered by number i of [`HEIGHTS`], and those paths.
+    fn lowered(&mut self, highest: &[Path], i: usize, y: f64) -> (f64, Vec<Path>) {
+        let paths: Vec<Path> = highest.iter().map(|path| path.lowered(HEIGHTS[i])).collect();
+        let laws = &mut self.laws;
+        let decay = self.loss.log_decay((&self.nodes, laws), y, &paths, self.negligible);
+        (decay, paths)
     }
 }
 
@@ -363,65 +411,6 @@ impl SmoothLoss {
 
 /// Nodes between two looks at whether to stop.
 const NODES_BETWEEN_CHECKPOINTS: usize = 64;
-
-/// Parts into which the segment at a finite end of a piece is cut. With one part the bound is up to e times as large.
-const SEGMENT_PARTS: usize = 8;
-
-/// A bound on the integral of the modulus of P·e^{zℓ} over the segment from x + ib to x + ia, where b is `from` and a the height of `path`, over its
-/// modulus at x, for every z with the real part of `z` and an imaginary part of at least that of `z`, which is not negative.
-///
-/// At x + is the noise grows with s by at most e^{s²/2σ²}. Let w = r(x + is)/r(x) without the terms that are not significant, which are at
-/// most η = [`INSIGNIFICANT`]. Then |w|² = Σ p_j p_k cos((s_j − s_k)s/σ²) falls with s, and Im w = Σ p_j sin(s_j s/σ²) is concave and not
-/// negative, as no angle exceeds 3 < π. So on every part the modulus of w is between those at its ends, and Im w is above the chord. With
-/// arg r ≥ sin arg r ≥ Im r(x + is)/r(x) the factor e^{−yθ} is at most the exponential of −y times a chord, whose integral is the
-/// difference of its ends over its slope. Leaving out the other terms changes each modulus and each imaginary part by at most η.
-///
-/// Where angles may be larger, θ ≥ 0, and |r(x + is)| is at most r(x), and at least [`LEAST_MODULUS`] times that or, if all angles of its own significant
-/// shifts are below π, what it is at the height of the path.
-fn end_segment(piece: &Piece, x: f64, z: Complex64, (from, path): (f64, Path), scratch: &mut Scratch) -> f64 {
-    let Complex64 { re: c, im: y } = z;
-    if from >= path.height {
-        return 0.0;
-    }
-    if path.turns {
-        let growth = 0.5 * (path.height / piece.imaginary_scale()).powi(2);
-        let of_q = if piece.in_q && c > 0.0 {
-            // Where all angles are below π the modulus falls with the height.
-            let top = piece
-                .continued(x, &ImaginaryShift::new(piece, path.height), scratch)
-                .log_q
-                .exp();
-            c * (top - 2.0 * INSIGNIFICANT).clamp(f64::MIN_POSITIVE, LEAST_MODULUS).ln()
-        } else {
-            0.0
-        };
-        return (path.height - from) * (growth - of_q).exp();
-    }
-    let length = (path.height - from) / SEGMENT_PARTS as f64;
-    let mixtures = f64::from(u8::from(piece.in_p)) + f64::from(u8::from(piece.in_q));
-    let slack = 2.0 * mixtures * INSIGNIFICANT * y;
-    let larger = |log: f64| (log.exp() + 2.0 * INSIGNIFICANT).ln();
-    let smaller = |log: f64| (log.exp() - 2.0 * INSIGNIFICANT).max(f64::MIN_POSITIVE).ln();
-    let (start, mut turned) = piece.continued_with_sine(x, &ImaginaryShift::new(piece, from), scratch);
-    let (mut below_p, mut below_q) = (start.log_p, start.log_q);
-    let mut sum = 0.0;
-    for part in 1..=SEGMENT_PARTS {
-        let height = from + part as f64 * length;
-        let (above, sine) = piece.continued_with_sine(x, &ImaginaryShift::new(piece, height), scratch);
-        let log_q = if c > 0.0 { smaller(above.log_q) } else { larger(below_q) };
-        let log_change =
-            0.5 * (height / piece.imaginary_scale()).powi(2) + (1.0 + c) * larger(below_p) - c * log_q;
-        let falls = y * (sine - turned);
-        let mean = if falls.abs() < SMALL_FALL {
-            1.0 + falls.abs()
-        } else {
-            -(-falls).exp_m1() / falls
-        };
-        sum += length * (log_change - y * turned + slack).exp() * mean;
-        (below_p, below_q, turned) = (above.log_p, above.log_q, sine);
-    }
-    sum
-}
 
 #[cfg(test)]
 mod tests;

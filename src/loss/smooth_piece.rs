@@ -138,6 +138,18 @@ impl Piece {
         0.5 * widest / self.noise_multiplier().powi(2)
     }
 
+    /// A height at which r_P and r_Q are far from 0 above an interval of outputs; `None` where their zeros may not be real.
+    pub(crate) fn height_far_from_zeros(&self, (low, high): (f64, f64)) -> Option<f64> {
+        let mut scratch = Vec::new();
+        let mut height = f64::INFINITY;
+        for (mixed, interval) in [(self.in_p, (low, high)), (self.in_q, (-high, -low))] {
+            if mixed {
+                height = height.min(self.pair.height_far_from_zeros(interval, &mut scratch)?);
+            }
+        }
+        height.is_finite().then_some(height)
+    }
+
     /// For r_P and for r_Q, if they are mixtures, a shift such that larger ones are not significant ([`MixturePair::largest_significant_shift`]) on an
     /// interval of outputs: for r_P up to its upper end and all outputs below, for r_Q down to its lower end and all outputs above.
     pub(crate) fn largest_significant_shifts(&self, (low, high): (f64, f64)) -> [Option<f64>; 2] {

@@ -10,21 +10,95 @@
 //!
 //! * |r(x + iy)| ≥ r(x)·cos(θ/2)^{4V};
 //! * 0 ≤ arg r(x + iy) ≤ 2M·tan(θ/2);
-//! * |r'(x + iy)/r(x + iy)| ≤ r'(x)/r(x)/cos(θ/2).
+//! * |r'(x + iy)/r(x + iy)| ≤ r'(x)/r(x)/cos(θ/2);
+//! * arg r(x + iy) is at least M·sin θ, differs from θM by at most 2V(2tan(θ/2) − θ), and grows with y for θ ≤ π/2.
 
 use super::{Local, MixturePair};
+use crate::special::vector;
 use std::f64::consts::PI;
 
 /// Bounds on r(x + iy)/r(x) below this are not used.
-const LEAST_MODULUS: f64 = 1e-4;
+const LEAST_MODULUS: f64 = 1e-8;
 
 /// Relative errors of the weights, with those of the posterior law that is computed from them. The theorems are about exact weights: with
 /// others, r(x + iy)/r(x) differs by twice this at most.
 const WEIGHT_ERROR: f64 = 1e-11;
 
 /// What the errors of the weights add to bounds on the argument and the derivative, relative to them, where the modulus is at least
-/// [`LEAST_MODULUS`]: four times [`WEIGHT_ERROR`] over its square, with room.
+/// [`LEAST_MODULUS`]: 2π times [`WEIGHT_ERROR`] over it, with room.
 const SLACK: f64 = 1.01;
+
+/// Largest angle θ at which the ratio is continued: half of it is below π/2 with room for rounding.
+const LARGEST_ANGLE: f64 = 0.98 * PI;
+
+/// Largest distance of the argument from θM at which it is known as the one next to θM: below π.
+const LARGEST_DISTANCE: f64 = 3.0;
+
+/// log of the modulus to which a path above the real line goes down at most, where it is for the outputs of the largest variance: far above that of [`LEAST_MODULUS`], as
+/// ellipses around the path reach farther up.
+const LEVEL_OF_PATH: f64 = 9.0;
+/// Largest θ of a path: ellipses reach farther up.
+const ANGLE_OF_PATH: f64 = 2.2;
+/// Outputs at which variances are looked at for it, in σ.
+const STEP_OF_OUTPUTS: f64 = 1.0;
+
+/// Mean and variance of the posterior law of a count.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct CountMoments {
+    mean: f64,
+    variance: f64,
+}
+
+/// What is known of an angle that is known up to full turns.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Turning {
+    /// It is within π of this one.
+    Near(f64),
+    /// It is at least this.
+    AtLeast(f64),
+}
+
+impl Turning {
+    /// The angle that is `angle` but for full turns, or a lower bound on it.
+    pub(crate) fn angle(self, angle: f64) -> f64 {
+        match self {
+            Self::Near(other) => angle + 2.0 * PI * ((other - angle) / (2.0 * PI)).round(),
+            Self::AtLeast(least) => least,
+        }
+    }
+}
+
+impl CountMoments {
+    /// Those of a law with these probabilities from atom number `start` on.
+    pub(crate) fn of(start: usize, terms: &[f64]) -> Self {
+        let counts = || terms.iter().enumerate().map(|(i, term)| ((start + i) as f64, *term));
+        let mean: f64 = counts().map(|(count, term)| term * count).sum();
+        let variance = counts().map(|(count, term)| term * (count - mean).powi(2)).sum();
+        Self { mean, variance }
+    }
+
+    /// What is known of the angle where that of one more member is θ, and that of the smallest shift is `of_first`.
+    pub(crate) fn turning(self, angle: f64, of_first: f64) -> Turning {
+        if self.distance(angle) <= LARGEST_DISTANCE {
+            Turning::Near(of_first + angle * self.mean)
+        } else {
+            Turning::AtLeast(of_first + self.least_between(angle, angle))
+        }
+    }
+
+    /// A lower bound on the angle, less that of the smallest shift, where that of one more member is between two numbers: both bounds of Theorem 2 are concave functions
+    /// of θ, which are least at an end.
+    pub(crate) fn least_between(self, low: f64, high: f64) -> f64 {
+        let by_sine = self.mean * low.sin().min(high.sin());
+        let by_mean = [low, high].map(|angle| angle * self.mean - SLACK * self.distance(angle));
+        by_sine.max(by_mean[0].min(by_mean[1])).max(0.0) / SLACK
+    }
+
+    /// A bound on the distance of the angle from θM.
+    fn distance(self, angle: f64) -> f64 {
+        2.0 * self.variance * (2.0 * (0.5 * angle).tan() - angle)
+    }
+}
 
 /// What is known of r on a strip around an interval of outputs.
 #[derive(Debug, Clone, Copy)]
@@ -57,6 +131,44 @@ impl AtHeight {
 }
 
 impl MixturePair {
+    /// The angle θ of one more member at a height; `None` where it may be π, and for a law whose zeros may not be real.
+    pub(crate) fn angle_of_member(&self, height: f64) -> Option<f64> {
+        let angle = height * self.real_rooted_spacing? / self.noise_multiplier.powi(2);
+        (angle <= LARGEST_ANGLE).then_some(angle)
+    }
+
+    /// Mean and variance of the count under the posterior law at x.
+    pub(crate) fn count_moments(&self, x: f64, terms: &mut Vec<f64>) -> CountMoments {
+        let window = self.terms_at(x, terms);
+        let scale = vector::sum(terms).recip();
+        terms.iter_mut().for_each(|term| *term *= scale);
+        CountMoments::of(window.start, terms)
+    }
+
+    /// A height at which r is far from 0 at the outputs of an interval; `None` for a law whose zeros may not be real. It is a choice, not a bound.
+    pub(crate) fn height_far_from_zeros(&self, (low, high): (f64, f64), scratch: &mut Vec<f64>) -> Option<f64> {
+        let spacing = self.real_rooted_spacing?;
+        let members = (self.shifts.len() - 1) as f64;
+        let steps = ((high - low) / (STEP_OF_OUTPUTS * self.noise_multiplier))
+            .ceil()
+            .clamp(1.0, 100.0);
+        let mut largest = 0.0f64;
+        let mut i = 0.0;
+        while members > 1.0 && i <= steps {
+            let local = self.local(low + (high - low) * i / steps, scratch);
+            let variance = local.mean_square_shift - local.mean_shift * local.mean_shift;
+            largest = largest.max(variance / (spacing * spacing));
+            i += 1.0;
+        }
+        let exponent = if members > 1.0 {
+            (4.0 * largest).clamp(1e-9, members)
+        } else {
+            1.0
+        };
+        let angle = (2.0 * (-LEVEL_OF_PATH / exponent).exp().acos()).min(ANGLE_OF_PATH);
+        Some(angle * self.noise_multiplier.powi(2) / spacing)
+    }
+
     /// The strip around the interval with this posterior law at its left end, its centre and its right end, which are `reach` apart; `None` for
     /// a law whose zeros may not be real.
     pub(crate) fn strip(&self, locals: [&Local; 3], reach: f64) -> Option<Strip> {
@@ -87,7 +199,7 @@ impl Strip {
     /// The bounds up to this height; `None` where θ may be π, or the modulus too small to say anything of the argument.
     pub(crate) fn at(&self, height: f64) -> Option<AtHeight> {
         let half_angle = 0.5 * self.rate * height;
-        if half_angle >= 0.49 * PI {
+        if half_angle > 0.5 * LARGEST_ANGLE {
             return None;
         }
         let cosine = half_angle.cos();
@@ -187,6 +299,62 @@ mod tests {
             }
         }
         assert!(closest.iter().all(|room| *room < 1.02), "{closest:?}");
+    }
+
+    /// Against the argument that is followed from the real line, which is many times π; the distance from θM is nearly attained by rare members.
+    #[test]
+    fn the_argument_is_the_one_that_is_continued_from_the_line() {
+        let (mut largest, mut closest, mut below, mut bounds) = (0.0f64, f64::INFINITY, f64::INFINITY, 0);
+        for law in laws() {
+            for sigma in [0.4, 1.0, 3.0] {
+                let pair = MixturePair::new(&law, sigma).unwrap();
+                let first = pair.shifts[0];
+                let spacing = pair.shifts[1] - first;
+                for place in [-0.2, 0.1, 0.5, 0.9] {
+                    let x = place * pair.shift_range().1;
+                    let (mut terms, angles) = (Vec::new(), [0.3, 1.0, 2.0, 3.0]);
+                    let moments = pair.count_moments(x, &mut terms);
+                    for angle in angles {
+                        let height = angle * sigma.powi(2) / spacing;
+                        let (modulus, exact, _) = ratio(&pair, x, height);
+                        let of_first = first * height / sigma.powi(2);
+                        let known = exact.sin().atan2(exact.cos());
+                        let found = moments.turning(angle, of_first);
+                        match found {
+                            Turning::Near(near) => {
+                                assert!(
+                                    modulus > 1e-9 && (found.angle(known) - exact).abs() < 1e-9,
+                                    "{x} {angle}"
+                                );
+                                let distance = moments.distance(angle);
+                                let off = (exact - near).abs();
+                                assert!(
+                                    off <= distance + 1e-12 * (1.0 + exact),
+                                    "{sigma} {x} {angle}: {off} {distance} {exact} {modulus} {moments:?} {law:?}"
+                                );
+                                if off > 1e-6 {
+                                    closest = closest.min(distance / off);
+                                }
+                            }
+                            Turning::AtLeast(least) => {
+                                bounds += 1;
+                                assert!(least >= 0.0 && least <= exact, "{x} {angle}: {least} {exact}");
+                            }
+                        }
+                        let least = of_first + moments.least_between(angle, angle);
+                        assert!(least <= exact * (1.0 + 1e-12), "{x} {angle}: {least} {exact}");
+                        if exact > 1e-9 {
+                            below = below.min(exact / least);
+                        }
+                        largest = largest.max(exact);
+                    }
+                }
+            }
+        }
+        assert!(
+            largest > 20.0 && closest < 1.1 && bounds > 0,
+            "{largest} {closest} {bounds}"
+        );
     }
 
     /// Half of the bound of Theorem 3 does not hold.

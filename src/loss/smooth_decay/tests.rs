@@ -1,12 +1,17 @@
 //! Bounds along shifted paths against sums over many outputs and heights.
 
+use super::segments::LEAST_MODULUS;
 use super::*;
+use crate::loss::smooth_piece::Scratch;
 use crate::loss::{MixturePair, StepLoss};
 use crate::step::{Direction, GroupLaw};
 use std::sync::Arc;
 
+/// A pair whose law is not known to have real zeros, unless it is that of one record.
 fn pair(records: u64, rate: f64, sigma: f64) -> Arc<MixturePair> {
-    Arc::new(MixturePair::new(&GroupLaw::binomial(records, rate).unwrap(), sigma).unwrap())
+    let law = GroupLaw::binomial(records, rate).unwrap();
+    let weights = law.log_weights();
+    Arc::new(MixturePair::new(&GroupLaw::explicit_log(weights, law.shifts()).unwrap(), sigma).unwrap())
 }
 
 fn piece(pair: &Arc<MixturePair>, is_in: (bool, bool), end: f64) -> Piece {
@@ -201,8 +206,8 @@ fn a_segment_is_bounded_where_one_ratio_turns_and_the_other_has_few_shifts() {
 /// Where Q's ratio falls far below its modulus for close shifts, as next to a zero just above the path, no constant bounds it.
 #[test]
 fn the_modulus_at_the_top_of_a_segment_counts_where_it_is_small() {
-    // Two shifts of the same weight at x = 0: r(ib) = (1 + e^{ib/σ²})/2, which is small at the angle 3.
-    let law = GroupLaw::explicit(&[0.5, 0.5], &[0.0, 1.0]).unwrap();
+    // Two shifts of the same weight at x = 0: r(ib) = (1 + e^{ib/σ²})/2, which is small at the angle 3. With a third one zeros are not known to be real.
+    let law = GroupLaw::explicit(&[0.5, 0.5 - 1e-12, 1e-12], &[0.0, 1.0, 1.5]).unwrap();
     let sigma = 0.8f64;
     let pair = Arc::new(MixturePair::new(&law, sigma).unwrap());
     let piece = piece(&pair, (false, true), f64::INFINITY);
@@ -224,6 +229,42 @@ fn the_modulus_at_the_top_of_a_segment_counts_where_it_is_small() {
     let by_constant =
         path.height * (0.5 * (path.height / piece.imaginary_scale()).powi(2) - c * LEAST_MODULUS.ln()).exp();
     assert!(bound >= exact && exact > by_constant, "{bound} {exact} {by_constant}");
+}
+
+/// Where zeros are real: sums of a thousand parts, also where angles are larger than π.
+#[test]
+fn a_segment_below_real_zeros_is_bounded_and_nearly_attained() {
+    for (records, rate, sigma, x) in [
+        (160, 0.2, 0.49, 38.5),
+        (16, 0.01, 1.0, 1.0),
+        (1, 0.3, 0.7, 0.4),
+        (30, 0.4, 2.0, 9.0),
+    ] {
+        let law = GroupLaw::binomial(records, rate).unwrap();
+        let pair = Arc::new(MixturePair::new(&law, sigma).unwrap());
+        for (mixed, x) in [((true, false), x), ((false, true), -x), ((true, true), 0.3 * x)] {
+            let piece = piece(&pair, mixed, f64::INFINITY);
+            let path = Path {
+                height: 1.7 * sigma * sigma,
+                from: x,
+                to: x,
+                turns: true,
+            };
+            for (c, y) in [(-0.4, 0.0), (0.3, 0.0), (0.3, 2.0), (1.0, 20.0)] {
+                let modulus = |i: usize| {
+                    let height = path.height * (i as f64 + 0.5) / 4000.0;
+                    let table = ImaginaryShift::new(&piece, height);
+                    let continued = piece.continued(x, &table, &mut Scratch::default());
+                    (continued.log_change(c, height, piece.imaginary_scale()) - y * continued.angle).exp()
+                };
+                let exact: f64 = (0..4000).map(modulus).sum::<f64>() * path.height / 4000.0;
+                let bound = end_segment(&piece, x, Complex64::new(c, y), (0.0, path), &mut Scratch::default());
+                let named = format!("{records} {mixed:?} {c} {y}: {bound} {exact}");
+                assert!(bound >= 0.999 * exact, "{named}");
+                assert!(bound < if y > 0.0 { 2.0 } else { 3.0 } * exact, "{named}");
+            }
+        }
+    }
 }
 
 /// The bound is at least the modulus of the characteristic function, by quadrature over real outputs, at that frequency and beyond; and
