@@ -115,6 +115,10 @@ impl SmoothLoss {
             max_panels: MAX_PANELS,
         };
         let (log_atom, limit) = (self.atom().ln(), self.work + MOST_WORK);
+        if log_atom == f64::NEG_INFINITY && tolerance.log_panel < GaussLegendre::log_least_relative_error() {
+            // The first panel would have to be this accurate in relation to its own integral: however short, none is.
+            return Nodes::beyond_reach(c, self.pieces().len());
+        }
         let mut tilted = Tilted {
             loss: self,
             c,

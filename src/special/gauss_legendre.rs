@@ -1,6 +1,6 @@
 //! Gauss–Legendre nodes and weights on [−1, 1], with a certified error for analytic integrands.
 
-use std::f64::consts::PI;
+use std::f64::consts::{LN_2, PI};
 
 /// Number of nodes of the rule.
 pub(crate) const NODES: usize = 32;
@@ -86,6 +86,11 @@ impl GaussLegendre {
     /// log of a bound on the error of the rule on an interval, where |integrand| ≤ e^`log_bound` on the ellipse around it.
     pub(crate) fn log_error(log_bound: f64, half_width: f64) -> f64 {
         log_bound + half_width.ln() + Self::log_error_factor()
+    }
+
+    /// log of the least error that [`GaussLegendre::log_error`] may give in relation to the bound 2·half-width·M on the integral itself.
+    pub(crate) fn log_least_relative_error() -> f64 {
+        Self::log_error_factor() - LN_2
     }
 
     /// log of the factor E with |∫ − rule| ≤ half-width · M · E, when |integrand| ≤ M on the ellipse.
