@@ -40,6 +40,9 @@ pub(super) const NEAR_TOLERANCE: f64 = -20.0;
 /// another route serves it.
 const STEEPEST: f64 = 1e150;
 
+/// A way from the common losses to ε so short that it is rounding: gates on it would have no width.
+const LEAST_WAY: f64 = 1e-12;
+
 /// What becomes of the runs whose losses are all below the lowest gates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Lowest {
@@ -99,8 +102,11 @@ impl Way {
         })
     }
 
-    /// The gates at this fraction of the way; `None` where a segment has no such losses.
+    /// The gates at this fraction of the way; `None` where a segment has no such losses, or the common losses reach ε.
     fn gates(&self, segments: &[Segment], fraction: f64) -> Option<Vec<Separation>> {
+        if self.length <= LEAST_WAY {
+            return None;
+        }
         let way = fraction * self.length;
         let both = segments.iter().zip(&self.common);
         both.map(|(segment, loss)| segment.loss.separation(loss + way, SHARPNESS * way))
