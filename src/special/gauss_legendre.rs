@@ -107,6 +107,16 @@ impl GaussLegendre {
 mod tests {
     use super::*;
 
+    /// Of a constant the bounds on the error and on the integral have that quotient.
+    #[test]
+    fn no_error_is_smaller_in_relation_to_the_integral() {
+        for half_width in [1e-3, 1.0, 7.0f64] {
+            let relative = GaussLegendre::log_error(0.0, half_width) - (2.0 * half_width).ln();
+            assert!((relative - GaussLegendre::log_least_relative_error()).abs() < 1e-12);
+        }
+        assert!((GaussLegendre::log_least_relative_error() + 53.3).abs() < 0.1);
+    }
+
     #[test]
     fn the_rule_is_exact_for_polynomials_of_degree_63() {
         let rule = GaussLegendre::get();

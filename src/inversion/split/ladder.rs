@@ -332,4 +332,17 @@ mod tests {
             assert!((density - (allowed - EDGE)).abs() < 1e-9, "{density}");
         }
     }
+
+    /// Where the common losses reach ε there is no way to place gates on.
+    #[test]
+    fn there_are_gates_between_the_common_losses_and_epsilon_only() {
+        let law = GroupLaw::binomial(1, 1e-3).unwrap();
+        let loss = StepLoss::mixture(&law, 0.7, Direction::Remove).unwrap().unwrap();
+        let common = 100.0 * loss.common_loss().unwrap();
+        let segments = [Segment { loss, steps: 100.0 }];
+        assert!(near_losses(&segments, common + 0.1).is_some());
+        for epsilon in [common, common + 1e-16, common - 0.1] {
+            assert!(near_losses(&segments, epsilon).is_none(), "{epsilon}");
+        }
+    }
 }
