@@ -5,7 +5,7 @@
 //!
 //! * |r(z)| ≤ r(x), since every weight is positive;
 //! * |N(z; 0, σ²)| = N(x; 0, σ²)·e^{y²/2σ²};
-//! * |r(z)| is at least a certain fraction of r(x), see [`MixturePair::surroundings`];
+//! * |r(z)| is at least a certain fraction of r(x), see [`MixturePair::surroundings`] and [`MixturePair::strip`];
 //! * log r is convex in x: at most its chord, at least its tangent.
 
 use crate::loss::line::{Line, Normal};
@@ -55,6 +55,18 @@ impl Panel {
         let (left, right) = (centre - reach, centre + reach);
         let normal = Normal::new(pair.noise_multiplier());
         let around = pair.surroundings(centre, reach, height, scratch);
+        let strip = pair.strip([&around.left, &around.centre, &around.right], reach);
+        let at_height = strip.and_then(|strip| strip.at(height));
+        let kept = at_height.map_or(0.0, |bounds| bounds.modulus_ratio).max(around.kept);
+        let shifts = around.left.low_shift.abs().max(around.right.high_shift.abs());
+        let turn = if around.kept > 0.0 {
+            // Terms point within ±φ of one direction, and what is beyond their quantiles turns their sum by less than π/2.
+            height * shifts / normal.variance + FRAC_PI_2
+        } else {
+            at_height.map_or(f64::INFINITY, |bounds| {
+                height * around.right.mean_shift / normal.variance * bounds.turn
+            })
+        };
         Self {
             centre,
             half_width,
@@ -71,15 +83,9 @@ impl Panel {
                 value: around.centre.log_ratio,
                 slope: around.centre.mean_shift / normal.variance,
             },
-            log_modulus_ratio: if around.kept > 0.0 {
-                around.kept.ln()
-            } else {
-                f64::NEG_INFINITY
-            },
+            log_modulus_ratio: if kept > 0.0 { kept.ln() } else { f64::NEG_INFINITY },
             distance_from_one: pair.distance_from_one(left, right, height),
-            // Terms point within ±φ of one direction, and what is beyond their quantiles turns their sum by less than π/2.
-            turn: height * around.left.low_shift.abs().max(around.right.high_shift.abs()) / normal.variance
-                + FRAC_PI_2,
+            turn,
             ratios: None,
         }
     }
@@ -231,7 +237,7 @@ mod tests {
         for integrand in [Integrand::Power, Integrand::Excess] {
             let mut closest = f64::INFINITY;
             for centre in [-4.0, -0.5, 1.0, 9.0] {
-                for half_width in [1.0, 0.3, 0.02] {
+                for half_width in [3.8, 1.0, 0.3, 0.02] {
                     let panel = panel(centre, half_width);
                     for p in [7.5, 2.0, 1.03125, -0.03125, -3.0] {
                         let bound = panel.log_bound(p, integrand);
