@@ -202,7 +202,7 @@ def test_a_large_delta_and_a_small_noise_are_warned_of():
     with pytest.warns(hs.UnusualValueWarning, match="standard deviation"):
         hs.get_epsilon(delta=1e-5, noise_multiplier=0.04, batch_size=1, dataset_size=10, epochs=0.1)
     with pytest.warns(hs.UnusualValueWarning, match="standard deviation") as caught:
-        hs.get_epsilon(delta=1e-5, noise_multiplier=0.004, sample_rate=0.01, steps=10)
+        hs.get_epsilon(delta=1e-5, noise_multiplier=0.004, sample_rate=0.01, steps=3)
     assert caught[0].filename == __file__
     run = hs.Run(sampling="poisson", noise_multiplier=1.0, **sizes)
     with pytest.warns(hs.UnusualValueWarning, match="above 1 / dataset_size") as caught:

@@ -113,6 +113,16 @@ impl Side {
         of_strip.map_or(of_any_law, |strip| strip.or(of_any_law))
     }
 
+    /// Upper bound on |arg r(z)| for |Im z| ≤ depth, which is at most the height that belongs to the bounds.
+    fn turned(&self, (depth, height): (f64, f64), at_height: &AtHeight) -> f64 {
+        let turn = if depth < height {
+            self.at_height(depth).turn
+        } else {
+            at_height.turn
+        };
+        depth * self.slope * turn
+    }
+
     /// |r(z)|/r(Re z) is at least this for |Im z| ≤ height; 0 if r may vanish there.
     ///
     /// r(x + iy)/r(x) = E[e^{iys/σ²}] under the posterior law: its real part is at least 1 − y²E\[s²\]/2σ⁴, and all but a
@@ -250,14 +260,6 @@ impl PiecePanel {
         let (mut size, mut change) = (0.0, 0.0);
         // With y' ≥ 0 an imaginary shift only makes |e^{iy'ℓ}| smaller: what counts is how far below it the ellipse reaches.
         let depth = height - imaginary_shift;
-        let turned = |side: &Side, around: &AtHeight| {
-            let turn = if depth < height {
-                side.at_height(depth).turn
-            } else {
-                around.turn
-            };
-            y * depth * side.slope * turn
-        };
         if let Some(side) = &self.in_p {
             // |r^{1+z}| ≤ r^{1+c}·e^{y|arg r|}; c > −1.
             let around = side.at_height(height);
@@ -266,7 +268,7 @@ impl PiecePanel {
             }
             add(&mut tilted, &side.chord, 1.0 + c);
             add(&mut plain, &side.chord, 1.0);
-            rest += turned(side, &around);
+            rest += y * side.turned((depth, height), &around);
             size += side.size(self.left, self.right) - around.modulus_ratio.min(1.0).ln();
             change += height * side.slope * around.speed;
         }
@@ -281,7 +283,7 @@ impl PiecePanel {
             } else {
                 add(&mut tilted, &side.chord, -c);
             }
-            rest += turned(side, &around);
+            rest += y * side.turned((depth, height), &around);
             size += side.size(self.left, self.right) - around.modulus_ratio.min(1.0).ln();
             change += height * side.slope * around.speed;
         }
@@ -297,8 +299,18 @@ impl PiecePanel {
         let (a, b) = (highest(tilted) + rest, highest(plain));
         let (large, small) = if a > b { (a, b) } else { (b, a) };
         let density = growth + large + (small - large).exp().ln_1p();
-        let passing = |gate: &Gate| gate.log_bound(self.left, self.right, height);
-        density + self.gate.as_ref().map_or(0.0, passing) + self.log_of_change(exponent)
+        density + self.log_of_gate((depth, imaginary_shift)) + self.log_of_change(exponent)
+    }
+
+    /// log of a bound on the modulus of the probability that the gate is passed: continued to all heights up to the sum of both, and, as [`SmoothLoss::log_decay`] has it for the
+    /// integrand along a path, at heights up to the depth only, times its growth from the real line to the path.
+    ///
+    /// [`SmoothLoss::log_decay`]: crate::loss::smooth::SmoothLoss
+    fn log_of_gate(&self, (depth, imaginary_shift): (f64, f64)) -> f64 {
+        let Some(gate) = &self.gate else { return 0.0 };
+        let at = |height: f64| gate.log_bound(self.left, self.right, height);
+        let along_path = at(depth) + 0.5 * (imaginary_shift / gate.width).powi(2);
+        at(depth + imaginary_shift).max(along_path)
     }
 
     /// log of a bound on |e^{zℓ} − 1| over max(1, |e^{zℓ}|), where the bounds are on P·(e^{zℓ} − 1); 0 where they are on P·e^{zℓ} itself.
@@ -440,6 +452,23 @@ mod tests {
                     assert!(largest.is_finite() && largest <= UNSCALED + 3.0, "{c}: {largest}");
                 }
             }
+        }
+    }
+
+    /// Along a path the probability of a gate counts as on the real line, with its growth up to there; far from the gate it is nearly 1 on both.
+    #[test]
+    fn gates_along_a_path_are_bounded_and_nearly_attained() {
+        let mut piece = piece(true, false);
+        let gate = Gate::above(-1.0, 0.1).and(Gate::above(1.0, 0.1).below()).unwrap();
+        piece.gate = Some(gate);
+        for shift in [0.2, 0.5, 0.8] {
+            let panel = piece.panel(0.0, 0.05, &mut Scratch::default());
+            let bound = panel.log_bound(0.3, 0.0, shift);
+            let ratio = (1.0 - RATE) + RATE * ((Complex64::new(0.0, shift) - 0.5) / (SIGMA * SIGMA)).exp();
+            let growth = 0.5 * shift * shift * (SIGMA.powi(-2) + gate.width.powi(-2));
+            let exact = -(SIGMA * (2.0 * PI).sqrt()).ln() + 1.3 * ratio.norm().ln() + growth;
+            // Two moduli are added, and the ellipse has room for the noise.
+            assert!(exact <= bound && bound < exact + 1.5, "{shift}: {exact} {bound}");
         }
     }
 

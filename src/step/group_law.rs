@@ -35,7 +35,7 @@ impl GroupLaw {
         &self.shifts
     }
 
-    /// True if the shifts are known to be evenly spaced, with weights w_j for which all zeros of Σ_j w_j t^j are real.
+    /// True if the shifts are known to be evenly spaced and not negative, with weights w_j for which all zeros of Σ_j w_j t^j are real.
     ///
     /// Such is the law of the number of members in a batch: they are drawn independently, or the batch is drawn without replacement (Vatutin
     /// and Mikhailov 1982, "Limit theorems for the number of empty cells in an equiprobable scheme for group allocation of particles").
@@ -248,7 +248,7 @@ impl GroupLaw {
             law.shifts.push(equal[0].0);
             law.log_weights.push(log_sum_exp(&weights));
         }
-        law.real_rooted = law.shifts.len() <= 2;
+        law.real_rooted = law.shifts.len() <= 2 && law.shifts[0] >= 0.0;
         Ok(law)
     }
 

@@ -13,16 +13,16 @@
 //! * |r'(x + iy)/r(x + iy)| ≤ r'(x)/r(x)/cos(θ/2);
 //! * arg r(x + iy) is at least M·sin θ, differs from θM by at most 2V(2tan(θ/2) − θ), and grows with y for θ ≤ π/2.
 
-use super::{Local, MixturePair};
+use super::{Local, MixturePair, NEGLIGIBLE_TERM};
 use crate::special::vector;
 use std::f64::consts::PI;
 
 /// Bounds on r(x + iy)/r(x) below this are not used.
-const LEAST_MODULUS: f64 = 1e-8;
+const LEAST_MODULUS: f64 = 1e-7;
 
 /// Relative errors of the weights, with those of the posterior law that is computed from them. The theorems are about exact weights: with
 /// others, r(x + iy)/r(x) differs by twice this at most.
-const WEIGHT_ERROR: f64 = 1e-11;
+const WEIGHT_ERROR: f64 = 4e-11;
 
 /// What the errors of the weights add to bounds on the argument and the derivative, relative to them, where the modulus is at least
 /// [`LEAST_MODULUS`]: 2π times [`WEIGHT_ERROR`] over it, with room.
@@ -38,7 +38,7 @@ const LARGEST_DISTANCE: f64 = 3.0;
 /// ellipses around the path reach farther up.
 const LEVEL_OF_PATH: f64 = 9.0;
 /// Largest θ of a path: ellipses reach farther up.
-const ANGLE_OF_PATH: f64 = 2.2;
+const ANGLE_OF_PATH: f64 = 2.6;
 /// Outputs at which variances are looked at for it, in σ.
 const STEP_OF_OUTPUTS: f64 = 1.0;
 
@@ -174,10 +174,13 @@ impl MixturePair {
     pub(crate) fn strip(&self, locals: [&Local; 3], reach: f64) -> Option<Strip> {
         let spacing = self.real_rooted_spacing?;
         let rate = spacing / (self.noise_multiplier * self.noise_multiplier);
+        let members = (self.shifts.len() - 1) as f64;
+        // Terms that are negligible at an output are left out there, but may count in between.
+        let left_out = NEGLIGIBLE_TERM * members.powi(3);
         let count = |local: &Local| {
             let mean = local.mean_shift / spacing;
             let square = local.mean_square_shift / (spacing * spacing);
-            (mean, (square - mean * mean).max(0.0) + 1e-14 * square)
+            (mean, (square - mean * mean).max(0.0) + 1e-14 * square + left_out)
         };
         let [left, centre, right] = locals.map(count);
         // Between two outputs with means M ≤ M' and variances V and V' the variance is at most min(V, V') + M' − M, and as its logarithm
@@ -186,7 +189,6 @@ impl MixturePair {
             let by_slope = (low * high).sqrt() * (0.5 * rate * reach).exp();
             by_slope.min(low.min(high) + (high_mean - low_mean).max(0.0))
         };
-        let members = (self.shifts.len() - 1) as f64;
         let variance = between(left, centre).max(between(centre, right));
         Some(Strip {
             rate,
@@ -382,6 +384,27 @@ mod tests {
             }
         }
         assert!(closest < 1.02, "{closest}");
+    }
+
+    /// Also between outputs so far apart that only one term counts at each of them.
+    #[test]
+    fn variances_far_from_both_outputs_are_bounded() {
+        for (records, rate, sigma, reach) in [(1, 0.62, 1.0, 90.0), (8, 0.5, 0.5, 64.0), (1, 0.62, 1.0, 45.0)] {
+            let pair = MixturePair::new(&GroupLaw::binomial(records, rate).unwrap(), sigma).unwrap();
+            let mut scratch = Vec::new();
+            let of = |x: f64, scratch: &mut Vec<f64>| pair.local(x, scratch);
+            let [left, centre, right] = [-2.0 * reach, -reach, 0.0].map(|x| of(x + 0.5, &mut scratch));
+            let strip = pair.strip([&left, &centre, &right], reach).unwrap();
+            let variance = |x: f64, scratch: &mut Vec<f64>| pair.count_moments(x, scratch).variance;
+            let largest = (0..2000)
+                .map(|i| variance(0.5 - 2.0 * reach * f64::from(i) / 2000.0, &mut scratch))
+                .fold(0.0, f64::max);
+            assert!(
+                4.0 * largest <= strip.exponent,
+                "{records} {reach}: {largest} {}",
+                strip.exponent
+            );
+        }
     }
 
     /// As many changes of sign on the negative half-line as there are members, with and without the factors of the noise.

@@ -116,11 +116,17 @@ fn segment_below_zeros(
             let least = |law: &CountMoments| law.least_between(rate * height, rate * next);
             laws.iter().flatten().map(least).sum()
         };
-        let log_q = if c > 0.0 { above.log_q } else { below.log_q };
+        // Rounding, and errors of the weights, change a modulus by less.
+        let larger = |log: f64| (log.exp() + INSIGNIFICANT).ln();
+        let smaller = |log: f64| (log.exp() - INSIGNIFICANT).max(f64::MIN_POSITIVE).ln();
+        let log_q = if c > 0.0 {
+            smaller(above.log_q)
+        } else {
+            larger(below.log_q)
+        };
         let growth = 0.5 * (next / piece.imaginary_scale()).powi(2);
-        sum += (next - height) * (growth + (1.0 + c) * below.log_p - c * log_q - y * angle).exp();
+        sum += (next - height) * (growth + (1.0 + c) * larger(below.log_p) - c * log_q - y * angle).exp();
         (height, below, length) = (next, above, (PART_FACTOR * length).min(longest));
     }
-    // The moduli are rounded.
-    sum * (1.0 + SMALL_FALL)
+    sum
 }
