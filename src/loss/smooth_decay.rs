@@ -261,7 +261,7 @@ impl TiltedSmoothLoss<'_> {
         let first = last.map_or(0, |best| best.saturating_sub(1));
         let most_worse = MOST_WORSE[usize::from(last.is_some())];
         let (mut least, mut least_paths, mut worse) = (f64::INFINITY, highest.to_vec(), 0);
-        for i in first..HEIGHTS.len() {
+        for (i, fraction) in HEIGHTS.into_iter().enumerate().skip(first) {
             let (decay, paths) = self.lowered(highest, i, y);
             if decay < least {
                 (least, worse) = (decay, 0);
@@ -271,7 +271,7 @@ impl TiltedSmoothLoss<'_> {
                 worse += 1;
             }
             if -least >= wanted {
-                let enough = ENOUGH_HEIGHT * HEIGHTS[i] * wanted / -least;
+                let enough = ENOUGH_HEIGHT * fraction * wanted / -least;
                 let lower = (i + 1..HEIGHTS.len()).rev().find(|lower| HEIGHTS[*lower] >= enough);
                 let of_lower = lower.map(|lower| self.lowered(highest, lower, y));
                 return of_lower
