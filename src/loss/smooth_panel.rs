@@ -64,6 +64,7 @@ struct Side {
     slope: f64,
     /// Largest posterior mean of s², over 2σ⁴.
     bend: f64,
+    /// For a count with real zeros.
     strip: Option<Strip>,
 }
 

@@ -14,7 +14,6 @@
 //! * arg r(x + iy) is at least M·sin θ, differs from θM by at most 2V(2tan(θ/2) − θ), and grows with y for θ ≤ π/2.
 
 use super::{Local, MixturePair, NEGLIGIBLE_TERM};
-use crate::special::vector;
 use std::f64::consts::PI;
 
 /// Bounds on r(x + iy)/r(x) below this are not used.
@@ -114,8 +113,9 @@ pub(crate) struct Strip {
 pub(crate) struct AtHeight {
     /// Lower bound on |r(x + iy)|/r(x); 0 if there is none.
     pub(crate) modulus_ratio: f64,
-    /// Upper bound on |arg r(x + iy)|/y over the slope of log r at x, and on |r'(x + iy)/r(x + iy)| over that slope.
+    /// Upper bound on |arg r(x + iy)|/y over the slope of log r at x.
     pub(crate) turn: f64,
+    /// Upper bound on |r'(x + iy)/r(x + iy)| over that slope.
     pub(crate) speed: f64,
 }
 
@@ -130,19 +130,18 @@ impl AtHeight {
     }
 }
 
+/// Mean of the count, with that of the smallest shift, and an upper bound on its variance that has room for rounding.
+fn count_of(local: &Local, spacing: f64) -> (f64, f64) {
+    let mean = local.mean_shift / spacing;
+    let square = local.mean_square_shift / (spacing * spacing);
+    (mean, (square - mean * mean).max(0.0) + 1e-14 * square)
+}
+
 impl MixturePair {
     /// The angle θ of one more member at a height; `None` where it may be π, and for a law whose zeros may not be real.
     pub(crate) fn angle_of_member(&self, height: f64) -> Option<f64> {
         let angle = height * self.real_rooted_spacing? / self.noise_multiplier.powi(2);
         (angle <= LARGEST_ANGLE).then_some(angle)
-    }
-
-    /// Mean and variance of the count under the posterior law at x.
-    pub(crate) fn count_moments(&self, x: f64, terms: &mut Vec<f64>) -> CountMoments {
-        let window = self.terms_at(x, terms);
-        let scale = vector::sum(terms).recip();
-        terms.iter_mut().for_each(|term| *term *= scale);
-        CountMoments::of(window.start, terms)
     }
 
     /// A height at which r is far from 0 at the outputs of an interval; `None` for a law whose zeros may not be real. It is a choice, not a bound.
@@ -156,8 +155,7 @@ impl MixturePair {
         let mut i = 0.0;
         while members > 1.0 && i <= steps {
             let local = self.local(low + (high - low) * i / steps, scratch);
-            let variance = local.mean_square_shift - local.mean_shift * local.mean_shift;
-            largest = largest.max(variance / (spacing * spacing));
+            largest = largest.max(count_of(&local, spacing).1);
             i += 1.0;
         }
         let exponent = if members > 1.0 {
@@ -177,12 +175,10 @@ impl MixturePair {
         let members = (self.shifts.len() - 1) as f64;
         // Terms that are negligible at an output are left out there, but may count in between.
         let left_out = NEGLIGIBLE_TERM * members.powi(3);
-        let count = |local: &Local| {
-            let mean = local.mean_shift / spacing;
-            let square = local.mean_square_shift / (spacing * spacing);
-            (mean, (square - mean * mean).max(0.0) + 1e-14 * square + left_out)
-        };
-        let [left, centre, right] = locals.map(count);
+        let [left, centre, right] = locals.map(|local| {
+            let (mean, variance) = count_of(local, spacing);
+            (mean, variance + left_out)
+        });
         // Between two outputs with means M ≤ M' and variances V and V' the variance is at most min(V, V') + M' − M, and as its logarithm
         // has a slope of at most `rate`, at most √(VV')·e^{rate·reach/2} (Theorem 3).
         let between = |(low_mean, low): (f64, f64), (high_mean, high): (f64, f64)| {
@@ -222,8 +218,15 @@ impl Strip {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::loss::posterior::Posterior;
     use crate::step::GroupLaw;
     use realfft::num_complex::Complex64;
+
+    fn count_moments(pair: &MixturePair, x: f64) -> CountMoments {
+        let mut law = Posterior::default();
+        law.fill(pair, x);
+        CountMoments::of(law.start, &law.terms)
+    }
 
     fn laws() -> Vec<GroupLaw> {
         vec![
@@ -314,8 +317,8 @@ mod tests {
                 let spacing = pair.shifts[1] - first;
                 for place in [-0.2, 0.1, 0.5, 0.9] {
                     let x = place * pair.shift_range().1;
-                    let (mut terms, angles) = (Vec::new(), [0.3, 1.0, 2.0, 3.0]);
-                    let moments = pair.count_moments(x, &mut terms);
+                    let angles = [0.3, 1.0, 2.0, 3.0];
+                    let moments = count_moments(&pair, x);
                     for angle in angles {
                         let height = angle * sigma.powi(2) / spacing;
                         let (modulus, exact, _) = ratio(&pair, x, height);
@@ -395,9 +398,8 @@ mod tests {
             let of = |x: f64, scratch: &mut Vec<f64>| pair.local(x, scratch);
             let [left, centre, right] = [-2.0 * reach, -reach, 0.0].map(|x| of(x + 0.5, &mut scratch));
             let strip = pair.strip([&left, &centre, &right], reach).unwrap();
-            let variance = |x: f64, scratch: &mut Vec<f64>| pair.count_moments(x, scratch).variance;
             let largest = (0..2000)
-                .map(|i| variance(0.5 - 2.0 * reach * f64::from(i) / 2000.0, &mut scratch))
+                .map(|i| count_moments(&pair, 0.5 - 2.0 * reach * f64::from(i) / 2000.0).variance)
                 .fold(0.0, f64::max);
             assert!(
                 4.0 * largest <= strip.exponent,

@@ -102,13 +102,19 @@ fn segment_below_zeros(
     let Complex64 { re: c, im: y } = z;
     let falls = y * piece.point(x, scratch).slope;
     let longest = (to - from) / SEGMENT_PARTS as f64;
-    let mut length = (FIRST_FALL / falls).clamp(LEAST_PART * (to - from), longest);
+    let mut length = (FIRST_FALL / falls).max(LEAST_PART * (to - from)).min(longest);
     let (mut height, mut sum) = (from, 0.0);
     let mut below = piece.continued(x, &ImaginaryShift::new(piece, from), scratch);
-    let laws = [(piece.in_p, x), (piece.in_q, -x)]
-        .map(|(mixed, x)| mixed.then(|| piece.pair.count_moments(x, &mut scratch.plain)));
+    let laws = [(piece.in_p, x), (piece.in_q, -x)].map(|(mixed, x)| {
+        mixed.then(|| {
+            scratch.p.fill(&piece.pair, x);
+            CountMoments::of(scratch.p.start, &scratch.p.terms)
+        })
+    });
     while height < to {
-        let next = if height + length < to { height + length } else { to };
+        // A part that rounding leaves without a length would not end.
+        let is_part = height + length > height && height + length < to;
+        let next = if is_part { height + length } else { to };
         let above = piece.continued(x, &ImaginaryShift::new(piece, next), scratch);
         let angle = if rate * next <= FRAC_PI_2 {
             below.angle

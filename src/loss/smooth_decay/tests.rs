@@ -231,6 +231,19 @@ fn the_modulus_at_the_top_of_a_segment_counts_where_it_is_small() {
     assert!(bound >= exact && exact > by_constant, "{bound} {exact} {by_constant}");
 }
 
+/// Few steps of a group: with real zeros the characteristic function is known to have decayed where it is not otherwise.
+#[test]
+fn decays_of_groups_are_seen_at_lower_frequencies_where_zeros_are_real() {
+    let law = GroupLaw::binomial(32, 0.05).unwrap();
+    let any_law = GroupLaw::explicit_log(law.log_weights(), law.shifts()).unwrap();
+    let decay = |law: &GroupLaw| {
+        let mut loss = StepLoss::mixture(law, 1.0, Direction::Remove).unwrap().unwrap();
+        loss.tilted(0.19, -22.6).best_log_decay(11.0, f64::INFINITY)
+    };
+    let (real, any) = (decay(&law), decay(&any_law));
+    assert!(real < 1.25 * any && any < 0.0, "{real} {any}");
+}
+
 /// Where zeros are real: sums of a thousand parts, also where angles are larger than π.
 #[test]
 fn a_segment_below_real_zeros_is_bounded_and_nearly_attained() {

@@ -139,6 +139,32 @@ fn outputs_beyond_the_digits_of_a_number_are_not_searched() {
     assert!(nodes.error.is_infinite() && nodes.log_moment.error.is_infinite() && nodes.losses.is_empty());
 }
 
+/// Where zeros are known to be real panels are not shorter for many members: the same weights without that knowledge take four times the nodes.
+#[test]
+fn real_zeros_make_panels_of_groups_long() {
+    let count = |law: &GroupLaw| {
+        let piece = Piece::whole(MixturePair::new(law, 1.0).unwrap(), (true, false));
+        let nodes = SmoothLoss::new(vec![piece], 0.0).nodes(0.47, 0.0, &[Path::REAL], -34.9);
+        assert!(nodes.error < 1e-14);
+        nodes.losses.len()
+    };
+    let law = GroupLaw::binomial(16, 0.01).unwrap();
+    let any_law = GroupLaw::explicit_log(law.log_weights(), law.shifts()).unwrap();
+    let (few, many) = (count(&law), count(&any_law));
+    assert!(few < 350 && many > 4 * few, "{few} {many}");
+}
+
+/// No panel is as accurate as e^−60 asks for, and none is examined; with e^−45 some are.
+#[test]
+fn a_tolerance_that_no_panel_meets_takes_no_search() {
+    for (log_tolerance, is_found) in [(-60.0, false), (-45.0, true)] {
+        let mut loss = loss(1, 0.02, 0.9, Direction::Remove);
+        let nodes = loss.nodes(1.3, 0.0, &[Path::REAL], log_tolerance);
+        assert_eq!(nodes.error.is_finite(), is_found);
+        assert_eq!(loss.panels.is_empty(), !is_found);
+    }
+}
+
 /// A piece that is cut far out has panels from there on: they cover the outputs below 0 too.
 #[test]
 fn a_cut_far_out_leaves_nothing_out_on_the_other_side() {
