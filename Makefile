@@ -161,7 +161,8 @@ notebooks: $(VENV)/for-notebooks ## run every notebook from a clean kernel, or t
 
 wheel: $(VENV)/made | tools ## wheel and source distribution, into dist/, and a check that they stand alone
 	rm -rf dist
-	CARGO_TARGET_DIR=$(CURDIR)/target sh scripts/build_wheel.sh $(PY) dist --sdist
+	sh scripts/build_wheel.sh $(PY) dist
+	$(PY) -m maturin sdist --out dist
 	sh scripts/check_wheel.sh $(PY)
 
 crate: | tools ## what `cargo publish` would send, compiled from there; sends nothing

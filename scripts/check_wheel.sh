@@ -1,14 +1,14 @@
 #!/bin/sh
 # Installs what is in dist/ where nothing else is. The wheel: it names no path of this machine, works with NumPy alone, names
 # the extras it misses, imports few modules, is small, and passes the quick tests.
-# The wheel was built from the source distribution, so that one is tried too.
+# The source distribution: it has every file that the wheel was made of.
 # usage: check_wheel.sh PYTHON
 set -eu
 
 python=$1
 wheel=$(ls dist/hockeystick-*-abi3-*.whl)
-ls dist/hockeystick-*.tar.gz
 "$python" scripts/check_paths.py "$wheel"
+"$python" scripts/check_sdist.py target/release/libhockeystick.d dist/hockeystick-*.tar.gz "$wheel"
 
 # ENVIRONMENT, REQUIREMENT...: an environment with nothing but that
 environment() {

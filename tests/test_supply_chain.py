@@ -2,6 +2,7 @@
 
 import re
 import runpy
+import tarfile
 import zipfile
 from pathlib import Path
 
@@ -67,6 +68,25 @@ def test_a_path_of_the_building_machine_in_a_wheel_is_found(paths, tmp_path, mon
     ):
         found = paths["found_in"](wheel_with(tmp_path, b"\0\xff" + str(path).encode() + b"\0"), private)
         assert found[0].startswith("hockeystick/_core.abi3.so has the ")
+
+
+def test_a_file_that_a_source_distribution_lacks_is_found(tmp_path):
+    check = runpy.run_path(str(TOP / "scripts" / "check_sdist.py"))
+    needed = {"src/lib.rs", "src/a b.txt", "python/hockeystick/__init__.py", *check["READ_BY_TOOLS"]}
+    listed = f"{tmp_path}/target/a.so: {tmp_path}/src/lib.rs {tmp_path}/src/a\\ b.txt /elsewhere/other.rs"
+    wheel = wheel_with(tmp_path, b"")
+
+    def sdist_without(name):
+        with tarfile.open(tmp_path / "a.tar.gz", "w:gz") as archive:
+            for each in needed - {name}:
+                archive.addfile(tarfile.TarInfo(f"hockeystick-9.9/{each}"))
+        return tmp_path / "a.tar.gz"
+
+    assert check["missing"](listed, sdist_without(None), wheel, tmp_path) == []
+    for name in needed:
+        assert check["missing"](listed, sdist_without(name), wheel, tmp_path) == [name]
+    with pytest.raises(ValueError, match="names no source"):
+        check["missing"](listed, sdist_without(None), wheel, tmp_path / "other")
 
 
 def test_the_bill_of_materials_has_what_is_shipped_with_its_hash_and_nothing_else():
