@@ -10,6 +10,9 @@ PY := $(VENV)/bin/python
 # Processes that share the Python tests.
 WORKERS ?= 2
 PYTEST := $(PY) -m pytest --numprocesses $(WORKERS) --dist worksteal --durations 20
+# The processes of the tests share the cores already. Threads of PyTorch and of NumPy's BLAS wait by turning in a loop,
+# which keeps the cores from those that work: with two threads in each, the tests beside Opacus took twice as long.
+test test-slow test-opacus: export OMP_NUM_THREADS ?= 1
 # The files with tests that have one of these marks: each process would import all others as well.
 marked = $(shell grep -lE 'mark\.($(1))' tests/*.py)
 
