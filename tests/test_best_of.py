@@ -186,9 +186,8 @@ def test_one_order_of_the_data_sets_is_not_enough():
 
 
 @pytest.mark.opacus
-@pytest.mark.parametrize("delta", [1e-3, 1e-6, 1e-10])
 @pytest.mark.parametrize("mean", [1.0, 2.0, 10.0, 100.0])
-def test_it_is_never_above_dp_accounting(mean, delta):
+def test_it_is_never_above_dp_accounting(mean):
     from dp_accounting import dp_event
     from dp_accounting.rdp import RdpAccountant
 
@@ -203,9 +202,7 @@ def test_it_is_never_above_dp_accounting(mean, delta):
     cases.append((hs.privacy_curve(noise_multiplier=1.0, **sampled), dp_event.SelfComposedDpEvent(one, 1000)))
     for curve, event in cases:
         for shape, runs in laws.items():
-            theirs = (
-                RdpAccountant()
-                .compose(dp_event.RepeatAndSelectDpEvent(event, mean, shape))
-                .get_epsilon(delta)
-            )
-            assert curve.best_of(runs).epsilon(delta) <= theirs * (1 + 1e-9)
+            theirs = RdpAccountant().compose(dp_event.RepeatAndSelectDpEvent(event, mean, shape))
+            ours = curve.best_of(runs)
+            for delta in (1e-3, 1e-6, 1e-10):
+                assert ours.epsilon(delta) <= theirs.get_epsilon(delta) * (1 + 1e-9)

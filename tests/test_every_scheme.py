@@ -159,7 +159,7 @@ FUNCTIONS = {
     "state": saved,
     "repeated": repeated,
     "best_of": lambda **run: curve_of(**run).best_of(hs.GeometricRuns(5.0)).epsilon(DELTA),
-    "get_steps": lambda **run: float(hs.get_steps(epsilon=8.0, delta=DELTA, tolerance=1e-3, **run)),
+    "get_steps": lambda **run: float(hs.get_steps(epsilon=4.0, delta=DELTA, tolerance=1e-3, **run)),
     "replace": lambda **run: certain(**{**run, "adjacency": "replace"}),
     "black_box": lambda **run: hs.black_box.get_epsilon(delta=DELTA, steps=STEPS, group_size=2, **run),
     "TradeoffCurve": lambda **run: hs.TradeoffCurve.from_curve(curve_of(**run)).beta(0.1),
@@ -244,7 +244,7 @@ SECONDS = ("get_steps", "black_box", "best_of", "TradeoffCurve", "plot.")
 """Functions with many questions, each of which takes tenths of a second with Laplace noise."""
 SLOW = {("truncated", "certify"), ("laplace bins", "certify")}
 """Others that take seconds."""
-ONE_EPOCH = {"laplace bins": hs.FixedBins(STEPS)}
+ONE_EPOCH = {"laplace bins": hs.FixedBins(STEPS), "laplace allocation": hs.RandomAllocation(STEPS)}
 """Batches with which these functions have one epoch, where each of several ones takes seconds more."""
 
 CASES = [

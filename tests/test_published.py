@@ -9,8 +9,13 @@ from hockeystick import kernels
 PITFALLS = [r for r in rows("published.csv") if r["source"] == "PITFALLS"]
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("row", PITFALLS, ids=lambda r: f"{r['quantity']} {r['delta']}")
+def case_of(row):
+    """The largest and the smallest delta, and others in the nightly tests: each takes many seconds."""
+    mark = pytest.mark.slow if row["delta"] in ("1e-4", "1e-7") else pytest.mark.long
+    return pytest.param(row, id=f"{row['quantity']} {row['delta']}", marks=mark)
+
+
+@pytest.mark.parametrize("row", [case_of(row) for row in PITFALLS])
 def test_published_epsilon_is_the_sampled_one_up_to_its_stated_error(row):
     # Upper ends of intervals of half-width 0.01, printed to two decimals.
     published, delta = float(row["value"]), float(row["delta"])

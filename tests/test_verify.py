@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from certificate_runs import certified, random_run
 from certificate_schema import fault
-from documented_certificates import CURVES, DELTA, DELTAS, FOLDER, SLOW
+from documented_certificates import CURVES, DELTA, DELTAS, FOLDER, LONG, SLOW
 from reference_rows import rows
 
 import hockeystick as hs
@@ -156,9 +156,11 @@ def test_losses_that_are_never_exceeded_have_delta_zero():
     assert (proven.lower, proven.upper, proven.holds) == (0.0, 0.0, True)
 
 
-@pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=pytest.mark.slow if name in SLOW else ()) for name in CURVES]
-)
+def mark_of(name):
+    return pytest.mark.long if name in LONG else pytest.mark.slow if name in SLOW else ()
+
+
+@pytest.mark.parametrize("name", [pytest.param(name, marks=mark_of(name)) for name in CURVES])
 def test_numbers_of_the_documentation_have_certificates(name):
     printed, curve = CURVES[name]
     document = read((FOLDER / f"{name}.json").read_bytes())

@@ -276,7 +276,7 @@ def test_rounded_norms_enclose_the_curve(way):
 @pytest.mark.slow
 def test_forty_members_with_norms_are_certified():
     norms = np.random.default_rng(4).uniform(0.05, 1.0, 40).round(2).tolist()
-    curve = hs.privacy_curve(**STEPS, group=hs.Group(norms=norms))
+    curve = hs.privacy_curve(**STEPS, group=hs.Group(norms=norms), adjacency="remove")
     certificate = curve.certify(delta=1e-5)
     claims_are_sharp(curve, certificate, 1e-5)
     assert "norm_units" in document_of(certificate)["witness"]["remove"]

@@ -197,8 +197,8 @@ def test_next_to_the_largest_loss_dealt_groups_are_proven_by_published_batches()
 
 @pytest.mark.slow
 def test_parts_of_epochs_of_a_dealt_group_are_a_chain_on_a_lattice():
-    run = {"noise_multiplier": 4.0, "sampling": hs.RandomAllocation(10), "group_size": 40}
-    curve = hs.privacy_curve(**run, steps=5, adjacency="remove")
+    run = {"noise_multiplier": 4.0, "sampling": hs.RandomAllocation(10), "group_size": 20}
+    curve = hs.privacy_curve(**run, steps=3, adjacency="remove")
     certificate = curve.certify(delta=1e-5)
     assert json.loads(certificate.to_json())["witness"]["remove"]["one"]["method"] == "lattice"
     assert certificate.verify()[0]

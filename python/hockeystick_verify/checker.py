@@ -437,8 +437,8 @@ class Nodes:
 def powers(base: Any, count: int) -> list[Any]:
     """Return the first powers of a number, from 0 on, each of two halves: factors that turn widen boxes."""
     found = [base**0, base][:count]
-    while len(found) < count:
-        found.append(found[len(found) // 2] * found[(len(found) + 1) // 2])
+    for degree in range(2, count):
+        found.append(found[degree // 2] * found[(degree + 1) // 2])
     return found
 
 
