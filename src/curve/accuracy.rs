@@ -44,6 +44,14 @@ impl Accuracy {
         }
     }
 
+    /// The side of `threshold` on which log δ lies, however close to it, or a relative width of δ.
+    pub(crate) fn side_of(threshold: f64, width: f64) -> Self {
+        Self {
+            is_side_enough: true,
+            ..Self::compared_with(threshold, width)
+        }
+    }
+
     /// The same accuracy, which an enclosure of δ of this relative width meets as well.
     ///
     /// Where rounding keeps every route from a narrower enclosure, further routes would be tried in vain. The width for which contours are designed
@@ -146,10 +154,7 @@ mod tests {
         assert!(!Accuracy::compared_with(-15.0, 1e-6).is_met(wide));
         assert!(Accuracy::compared_with(-15.0, 10.0).is_met(wide));
         // The side may be all that is asked for.
-        let side = |threshold: f64| Accuracy {
-            is_side_enough: true,
-            ..Accuracy::compared_with(threshold, 1e-6)
-        };
+        let side = |threshold: f64| Accuracy::side_of(threshold, 1e-6);
         assert!(side(-9.5).is_met(wide) && side(-10.0).is_met(wide) && side(-20.1).is_met(wide));
         assert!(!side(-15.0).is_met(wide) && !side(-20.0).is_met(wide));
     }

@@ -24,7 +24,7 @@ use crate::stopping::checkpoint;
 const SINGULAR_MARGIN: f64 = 1e-12;
 /// An upper end of ε that is more than so many times the lower one is compared with that of a pair that dominates the run.
 const WIDE: f64 = 1.1;
-/// Relative width of δ that routes which truncate are given to see how far out they must.
+/// Relative width of δ that routes which truncate are given to see how far out they must, and of a δ that is only compared with another one.
 const ROUGH_WIDTH: f64 = 1e-2;
 /// Relative width of an ε that is an estimate.
 const ROUGH_TOLERANCE: f64 = 1e-3;
@@ -182,6 +182,30 @@ impl ComposedLoss {
             return known;
         }
         known.meet(self.noisy_delta(epsilon, accuracy))
+    }
+
+    /// Certified log δ at ε, as far as it says whether it is at most `threshold`: by Chernoff's bound at a tilt that may be near the best one, then
+    /// roughly, and to a relative width of δ only where log δ is close to the threshold.
+    pub(crate) fn delta_beside(
+        &mut self,
+        epsilon: f64,
+        (threshold, width): (f64, f64),
+        tilt: Option<f64>,
+    ) -> Enclosure {
+        if let Some(c) = tilt.filter(|c| c.is_finite() && *c > 0.0)
+            && self.noiseless.is_none()
+            && self.singular.is_absent()
+        {
+            let bound = self.losses.chernoff_at(c, epsilon);
+            if bound.log_upper <= threshold {
+                return bound;
+            }
+        }
+        let roughly = self.delta_for(epsilon, &Accuracy::side_of(threshold, width.max(ROUGH_WIDTH)));
+        if width >= ROUGH_WIDTH || roughly.is_on_one_side_of(Some(threshold)) {
+            return roughly;
+        }
+        roughly.meet(self.delta_for(epsilon, &Accuracy::side_of(threshold, width)))
     }
 
     /// An estimate of ε at log δ; `None` where there is none.

@@ -172,8 +172,7 @@ impl PairCurve {
             // Another direction counts only where its δ may be larger: often a bound shows that it is not. What little may be known of the first,
             // where a bound decides, is nothing to compare with.
             if i > 0 && found.width() < COMPARABLE {
-                let bound = Accuracy::compared_with(found.log_lower, accuracy.width);
-                known = loss.delta_for(epsilon, &bound);
+                known = loss.delta_beside(epsilon, (found.log_lower, accuracy.width), None);
                 if known.log_upper <= found.log_lower && known.certified().is_ok() {
                     continue;
                 }
@@ -294,9 +293,11 @@ impl PairCurve {
                 (true, false) => log_delta - margin.max(MARGIN_AT_ZERO),
                 (false, _) => log_delta,
             };
-            let accuracy = Accuracy::compared_with(needed, tolerance);
-            if i > 0 && loss.delta_for(upper, &accuracy).certified()?.log_upper <= needed {
-                continue;
+            if i > 0 {
+                let there = loss.delta_beside(upper, (needed, tolerance), Some(found.slope));
+                if there.certified()?.log_upper <= needed {
+                    continue;
+                }
             }
             let other = loss.epsilon_with_margin(log_delta, tolerance, margin)?;
             found = Found {

@@ -214,6 +214,9 @@ fn by_attempts(
             // A grid costs the most, and a digit or two of a coarse contour are often enough for it to be left out.
             if form == Form::Grid && found.width() > UNKNOWN && !sum.is_on_lattice() && sum.has_transform() {
                 found = coarse(sum, epsilon, accuracy, expected, found);
+                if accuracy.is_met(found) {
+                    return found;
+                }
             }
             let before = sum.work();
             let truncated = sum.truncated(expected + accuracy.log_fraction() - farther);

@@ -9,6 +9,7 @@
 //! below 1, and is treated as any other.
 
 mod bounds;
+mod fall;
 mod form;
 
 use crate::curve::accuracy::Accuracy;
@@ -29,6 +30,7 @@ use crate::inversion::{cluster_runs, saddle, split};
 use crate::special::log_space::LogSum;
 use std::sync::Arc;
 
+use fall::{fall_from_zero, margin_next_to_zero};
 pub(crate) use form::Form;
 
 /// Failed inversions of one form after which it is not tried again for the same question.
@@ -46,8 +48,6 @@ const NEWTON_STEPS: usize = 3;
 /// log of the factor between the errors that contours of one cell are designed for. At 6 the second contour of few steps of Laplace noise, whose transform falls
 /// like 1/y³ beside clusters, has nine times as many points where three times as many are enough.
 const CELL_LOG_STEP: f64 = 3.0;
-/// Most such factors where ε is next to 0.
-const MOST_STEPS_NEXT_TO_ZERO: f64 = 3.0;
 /// log of the factor by which errors of a contour are designed to be below the width that is asked for.
 const LOG_MARGIN: f64 = 2.0;
 /// log of a further factor for questions that no search asks: they confirm an ε, which has to grow by as much as δ is wide. Without it an ε next
@@ -68,15 +68,17 @@ const REFINEMENTS: usize = 3;
 const LOG_GRID_MARGIN: f64 = 5.0;
 /// Widest interval that a grid's tilt is chosen for.
 const WIDEST_GRID: f64 = 0.1;
-/// log of the factor by which errors of a contour are designed to be smaller where log δ, which falls by `slope` for each unit of ε, falls by less than 1 from 0
-/// to ε: the relative width of ε is that of δ over this fall. A whole number of steps, so that questions about one cell share contours; where such a contour is too long, one without it is not.
-fn margin_next_to_zero(slope: f64, epsilon: f64) -> f64 {
-    if epsilon <= 0.0 {
-        return 0.0;
-    }
-    let fall = (slope * epsilon).abs();
-    let steps = (-fall.ln() / CELL_LOG_STEP).ceil().clamp(0.0, MOST_STEPS_NEXT_TO_ZERO);
-    CELL_LOG_STEP * steps
+/// What log δ is expected to be, first for the errors of a contour and then for its tilt, where it is `known` to lie.
+fn expectations(form: Form, accuracy: &Accuracy, known: Enclosure) -> (Option<f64>, Option<f64>) {
+    let is_roughly_known = known.width() < ROUGHLY_KNOWN;
+    let middle = 0.5 * (known.log_lower + known.log_upper);
+    let expected = accuracy.expected().or(is_roughly_known.then_some(middle));
+    // Where δ comes out smaller than the middle of its bounds, the next contour of split runs knows it.
+    let hint = match form {
+        Form::SplitInversion => expected,
+        _ => accuracy.expected().or(is_roughly_known.then_some(known.log_lower)),
+    };
+    (hint, expected)
 }
 
 /// Losses truncated at one level, with what was computed from them.
@@ -354,15 +356,16 @@ impl Truncated {
         known: Enclosure,
     ) -> Enclosure {
         let mut found = Enclosure::TRIVIAL;
-        let is_roughly_known = known.width() < ROUGHLY_KNOWN;
-        let mut hint = accuracy.expected().or(is_roughly_known.then_some(known.log_lower));
-        let middle = 0.5 * (known.log_lower + known.log_upper);
-        let expected = accuracy.expected().or(is_roughly_known.then_some(middle));
+        let (mut hint, expected) = expectations(form, accuracy, known);
         let mut log_tolerance = accuracy.log_fraction() - LOG_MARGIN;
+        let is_confirming = accuracy.threshold.is_none();
         let mut margin = 0.0;
-        if accuracy.threshold.is_none() {
+        if is_confirming {
             log_tolerance -= LOG_CONFIRMING_MARGIN;
-            margin = margin_next_to_zero(c, epsilon);
+            // Where runs are split log δ falls faster than by c for each unit of ε: by how much a first contour tells.
+            if form != Form::SplitInversion {
+                margin = margin_next_to_zero(c, epsilon);
+            }
         }
         let attempts = MAX_CONTOURS + (margin / CELL_LOG_STEP) as usize;
         for _ in 0..attempts {
@@ -377,14 +380,19 @@ impl Truncated {
             };
             let before = found.width();
             found = found.meet(self.evaluators.by_contour(&contour, epsilon));
+            let fall = if is_confirming && form == Form::SplitInversion {
+                fall_from_zero(&contour, epsilon)
+            } else {
+                1.0
+            };
             self.work += contour.work();
             self.evaluators.add_contour(contour);
             let is_hardly_narrower = found.width() > HARDLY_NARROWER * before && before.is_finite();
             if is_hardly_narrower && form != Form::SplitInversion {
                 break;
             }
-            let shortfall = (found.width() / accuracy.width).ln() + 1.0;
-            if accuracy.is_met(found) {
+            let shortfall = (found.width() / (fall * accuracy.width)).ln() + 1.0;
+            if accuracy.is_met(found) && (fall >= 1.0 || shortfall <= 1.0) {
                 break;
             }
             if shortfall <= MAX_LOG_SHORTFALL {

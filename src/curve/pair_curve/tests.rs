@@ -68,6 +68,21 @@ fn an_epsilon_next_to_zero_is_confirmed_closely() {
     }
 }
 
+/// Two steps of eight records, of which one is rarely in a batch. The transform for "add" hardly decays, and its δ is 0.4 of that for "remove": all that
+/// is asked of it is that it is smaller, which once took a grid: 200 ms, and the other direction one.
+#[test]
+fn of_the_other_direction_only_the_side_is_asked() {
+    let step = Step {
+        mechanism: Mechanism::Gaussian { noise_multiplier: 6.54 },
+        sampling: Sampling::Poisson { sample_rate: 1.95e-4 },
+        group: Group::of(8),
+    };
+    let mut curve = PairCurve::new(&[(step, 2)], Adjacency::AddRemove).unwrap();
+    curve.confirmed_epsilon(9.46e-6f64.ln(), 1e-6).unwrap();
+    let work = [0, 1].map(|i: usize| curve.losses[i].work());
+    assert!(work[1] < 2 * work[0], "{work:?}");
+}
+
 /// Steps out from an ε of 0 lead away from it.
 #[test]
 fn an_epsilon_of_zero_that_is_not_confirmed_grows() {

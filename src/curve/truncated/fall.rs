@@ -1,0 +1,72 @@
+//! How narrow a δ next to ε = 0 must be, so that the ε which it confirms is narrow.
+//!
+//! The relative width of ε is that of δ over −ε·d log δ/dε: by how much log δ falls from 0 to ε if it falls as next to ε. Where that is
+//! less than 1, contours are designed for so much smaller errors.
+
+use super::CELL_LOG_STEP;
+use crate::inversion::contour_sum::ContourSum;
+
+/// Most steps of [`CELL_LOG_STEP`] by which errors are designed to be smaller.
+const MOST_STEPS_NEXT_TO_ZERO: f64 = 3.0;
+/// Distance over ε of the point at which a contour is asked for the slope of δ: log δ changes by a hundredth of its fall, of which the errors of a contour
+/// are a small part.
+const SLOPE_STEP: f64 = 1e-2;
+/// Least fall of log δ from 0 to ε for which contours are designed: e^−9, as by [`MOST_STEPS_NEXT_TO_ZERO`].
+const LEAST_FALL: f64 = 1e-4;
+
+/// log of the factor by which errors of a contour are designed to be smaller where log δ, which falls by `slope` for each unit of ε, falls by less than 1 from 0
+/// to ε: the relative width of ε is that of δ over this fall. A whole number of steps, so that questions about one cell share contours; where such a contour is too long, one without it is not.
+pub(super) fn margin_next_to_zero(slope: f64, epsilon: f64) -> f64 {
+    if epsilon <= 0.0 {
+        return 0.0;
+    }
+    let fall = (slope * epsilon).abs();
+    let steps = (-fall.ln() / CELL_LOG_STEP).ceil().clamp(0.0, MOST_STEPS_NEXT_TO_ZERO);
+    CELL_LOG_STEP * steps
+}
+
+/// About how much log δ falls from 0 to ε if it falls as next to ε, at most 1: the relative width of ε is that of δ over this fall. 1 for ε ≤ 0, and where
+/// the contour does not tell.
+pub(super) fn fall_from_zero(contour: &ContourSum, epsilon: f64) -> f64 {
+    if epsilon <= 0.0 {
+        return 1.0;
+    }
+    let middle = |epsilon: f64| {
+        let found = contour.delta(epsilon);
+        0.5 * (found.log_lower + found.log_upper)
+    };
+    let fall = (middle(epsilon) - middle(epsilon * (1.0 + SLOPE_STEP))) / SLOPE_STEP;
+    // NaN where either has no lower end.
+    if fall > 0.0 { fall.clamp(LEAST_FALL, 1.0) } else { 1.0 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::inversion::reference::GaussianRun;
+    use crate::inversion::tilt::Tilt;
+    use crate::inversion::{cluster_runs, contour::Limits, saddle};
+
+    #[test]
+    fn the_fall_is_that_of_the_curve_next_to_epsilon() {
+        let run = GaussianRun::new(0.02, 100.0);
+        for epsilon in [3e-4, 0.01, 0.05] {
+            let mut segments = run.segments();
+            let c = saddle::for_epsilon(&mut segments, epsilon, None).unwrap();
+            let tilt = Tilt::near(&mut segments, c, epsilon, (-20.0, None)).unwrap();
+            let contour = cluster_runs::contours(&mut segments, &tilt, -20.0, Limits::of_products(1e7)).unwrap();
+            let step = 1e-3 * epsilon;
+            let slope = (run.log_delta(epsilon - step) - run.log_delta(epsilon + step)) / (2.0 * step);
+            let (found, exact) = (fall_from_zero(&contour, epsilon), slope * epsilon);
+            assert!((found / exact - 1.0).abs() < 0.02, "{epsilon}: {found} {exact}");
+            assert_eq!(fall_from_zero(&contour, -epsilon), 1.0);
+        }
+    }
+
+    #[test]
+    fn margins_are_whole_steps_up_to_three() {
+        let margins = [(1.0, 2.0), (1.0, 0.5), (1.0, 0.01), (1.0, 1e-9)].map(|(c, x)| margin_next_to_zero(c, x));
+        assert_eq!(margins.map(|margin| margin / CELL_LOG_STEP), [0.0, 1.0, 2.0, 3.0]);
+        assert_eq!(margin_next_to_zero(1.0, 0.0), 0.0);
+    }
+}
