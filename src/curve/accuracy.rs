@@ -2,13 +2,24 @@
 
 use crate::interval::Enclosure;
 
+/// Margin below δ at an ε that needs no confirmation, over the width that is asked for: 1, and some roundings.
+pub(crate) const MARGIN: f64 = 1.0 + 1e-6;
+/// Width of an enclosure over the change of log δ that changes ε by the tolerance: the steps out of an enclosure must fit into the tolerance
+/// with it.
+pub(crate) const WIDTH_FRACTION: f64 = 0.6;
+
+/// The width of δ for which contours of cells are designed where δ, or ε, is asked for to a tolerance: that of an enclosure that fits into a margin of the
+/// tolerance. A search for ε and the question for δ that confirms its answer then use the same contour.
+pub(crate) fn cell_width(tolerance: f64) -> f64 {
+    WIDTH_FRACTION * (MARGIN * tolerance)
+}
+
 /// The accuracy of an answer to one question for δ.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Accuracy {
     /// Relative width of δ that contours are designed for, so that they also serve later questions.
     pub(crate) width: f64,
-    /// Relative width for which contours of cells are designed. A search for ε without a margin sets it to its tolerance, the width of the question
-    /// for δ that confirms its answer, so that both use the same contour.
+    /// Relative width for which contours of cells are designed ([`cell_width`]).
     pub(crate) cell_width: f64,
     /// Relative width that suffices as an answer to this question.
     pub(crate) sufficient_width: f64,
@@ -27,7 +38,7 @@ impl Accuracy {
     pub(crate) fn of_width(width: f64) -> Self {
         Self {
             width,
-            cell_width: width,
+            cell_width: cell_width(width),
             sufficient_width: width,
             threshold: None,
             estimate: None,
@@ -164,7 +175,7 @@ mod tests {
         let accuracy = Accuracy::compared_with(-9.0, 1e-6).accepting(1e-3);
         assert_eq!(
             (accuracy.width, accuracy.cell_width, accuracy.sufficient_width),
-            (1e-6, 1e-6, 1e-3)
+            (1e-6, cell_width(1e-6), 1e-3)
         );
         assert_eq!(accuracy.threshold, Some(-9.0));
         let coarse = Accuracy::of_width(0.1).accepting(1e-3);

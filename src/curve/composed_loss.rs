@@ -192,11 +192,8 @@ impl ComposedLoss {
         (threshold, width): (f64, f64),
         tilt: Option<f64>,
     ) -> Enclosure {
-        if let Some(c) = tilt.filter(|c| c.is_finite() && *c > 0.0)
-            && self.noiseless.is_none()
-            && self.singular.is_absent()
-        {
-            let bound = self.losses.chernoff_at(c, epsilon);
+        if let Some(c) = tilt {
+            let bound = self.bound_at(c, epsilon);
             if bound.log_upper <= threshold {
                 return bound;
             }
@@ -206,6 +203,20 @@ impl ComposedLoss {
             return roughly;
         }
         roughly.meet(self.delta_for(epsilon, &Accuracy::side_of(threshold, width)))
+    }
+
+    /// Chernoff's bound at a tilt, where that is above 0 and the bound costs little.
+    pub(crate) fn bound_at(&mut self, c: f64, epsilon: f64) -> Enclosure {
+        if self.noiseless.is_none() && self.singular.is_absent() && c > 0.0 && c.is_finite() {
+            self.losses.chernoff_at(c, epsilon)
+        } else {
+            Enclosure::TRIVIAL
+        }
+    }
+
+    /// The tilt of the cell of the last ε since [`ComposedLoss::forget`]; `None` where none was asked for.
+    pub(crate) fn tilt(&self) -> Option<f64> {
+        self.losses.tilt()
     }
 
     /// An estimate of ε at log δ; `None` where there is none.

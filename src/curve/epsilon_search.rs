@@ -4,7 +4,7 @@
 //! 2. Around it, steps as long as the enclosure is wide lead to an ε whose upper bound on δ is small enough, and to one whose lower bound
 //!    is too large. Only these two are certified, and only they are returned: whatever happens in step 1 costs time, but no accuracy.
 
-use crate::curve::accuracy::Accuracy;
+use crate::curve::accuracy::{Accuracy, WIDTH_FRACTION, cell_width};
 use crate::error::{Error, Result};
 use crate::interval::{Enclosure, Interval};
 
@@ -17,9 +17,6 @@ const ROUNDING: f64 = 4.0 * f64::EPSILON;
 
 /// The narrowest and the widest relative width of δ that is asked for.
 const WIDTHS: (f64, f64) = (1e-10, 2.0);
-/// Width of an enclosure over the change of log δ that changes ε by the tolerance: the steps out of an enclosure must fit into the tolerance
-/// with it.
-const WIDTH_FRACTION: f64 = 0.6;
 /// How much wider than at the end enclosures may be while the root is approached, and up to which width.
 const ROUGHNESS: f64 = 100.0;
 const WIDEST_ROUGH: f64 = 1e-2;
@@ -201,7 +198,7 @@ impl<C: FnMut(f64, &Accuracy) -> Enclosure> Search<'_, C> {
         // Contours are designed to fit into the margin, where there is one: that costs a few points. It is no reason to refuse others. Without a margin a
         // question for δ confirms the answer, whose contours those of cells are: they are narrower than its tolerance where ε is next to 0.
         let (designed, cell_width) = match self.margin_at(epsilon) {
-            0.0 => (width, self.query.tolerance),
+            0.0 => (width, cell_width(self.query.tolerance)),
             margin => {
                 let designed = width.min(WIDTH_FRACTION * margin);
                 (designed, designed)

@@ -61,6 +61,8 @@ pub(crate) struct LossSum {
     log_variation: Option<f64>,
     /// Bounds on moments of earlier questions.
     moments: Vec<MomentBound>,
+    /// The tilt of the cell of the last ε.
+    tilt: Option<f64>,
     /// Standard deviation of the loss, once it was asked for.
     deviation: Option<f64>,
     /// Work on single steps so far, in density evaluations.
@@ -85,6 +87,7 @@ impl LossSum {
             by_large_ratio: LargeRatios::default(),
             log_variation: None,
             moments: Vec::new(),
+            tilt: None,
             deviation: None,
             single_step_work: 0,
             tables: SharedTables::default(),
@@ -106,6 +109,7 @@ impl LossSum {
         self.truncations.iter_mut().for_each(Truncated::forget);
         self.by_large_ratio.forget();
         self.moments.clear();
+        self.tilt = None;
         self.tables.forget();
         self.limit = self.work() + self.allowance(BUDGET);
         self.forgiven = 0;
@@ -370,11 +374,18 @@ impl LossSum {
             if truncated.level() >= level_for(smallest + log_fraction) {
                 let slope = cell.low.saddle.c;
                 let accuracy = accuracy.accepting(attainable_at(slope, epsilon));
-                return (truncated.by_cell(&cell, epsilon, &accuracy), slope);
+                let found = truncated.by_cell(&cell, epsilon, &accuracy);
+                self.tilt = Some(slope);
+                return (found, slope);
             }
             expected = smallest;
         }
         NOTHING
+    }
+
+    /// The tilt of the cell of the last ε since [`LossSum::forget`]; `None` where none was asked for.
+    pub(crate) fn tilt(&self) -> Option<f64> {
+        self.tilt
     }
 
     /// Whether the characteristic functions of all losses are known; where they are not, only grids serve.

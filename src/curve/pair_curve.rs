@@ -1,6 +1,6 @@
 //! The privacy curve of the dominating pairs of a run: the larger one of its ordered pairs.
 
-use crate::curve::accuracy::{Accuracy, PointAccuracy};
+use crate::curve::accuracy::{Accuracy, MARGIN, PointAccuracy};
 use crate::curve::composed_loss::ComposedLoss;
 use crate::curve::epsilon_search;
 use crate::curve::epsilon_search::{Found, MARGIN_AT_ZERO, Query, StartingPoint};
@@ -13,8 +13,6 @@ use crate::loss::schedule;
 use crate::special::log_space::LogSum;
 use crate::step::{Adjacency, Direction, Step};
 
-/// Margin below δ at an ε that needs no confirmation, over the width that is asked for: 1, and some roundings.
-const MARGIN: f64 = 1.0 + 1e-6;
 /// log δ below which every ε is confirmed: so far out, an answer for δ is now and then wider than asked for where that for ε is not.
 const LEAST_WITH_MARGIN: f64 = -27.7;
 /// First step out from an ε that is not confirmed, in units of the tolerance: an ε is found to 0.6 of it.
@@ -166,18 +164,19 @@ impl PairCurve {
 
     /// [`PairCurve::delta`] within a search, which begins with [`PairCurve::forget`]: earlier questions of the search help.
     fn delta_of_search(&mut self, epsilon: f64, accuracy: &Accuracy) -> Enclosure {
-        let mut found = Enclosure::ZERO;
+        let (mut found, mut tilt) = (Enclosure::ZERO, None);
         for (i, loss) in self.losses.iter_mut().enumerate() {
             let mut known = Enclosure::TRIVIAL;
             // Another direction counts only where its δ may be larger: often a bound shows that it is not. What little may be known of the first,
             // where a bound decides, is nothing to compare with.
             if i > 0 && found.width() < COMPARABLE {
-                known = loss.delta_beside(epsilon, (found.log_lower, accuracy.width), None);
+                known = loss.delta_beside(epsilon, (found.log_lower, accuracy.width), tilt);
                 if known.log_upper <= found.log_lower && known.certified().is_ok() {
                     continue;
                 }
             }
             found = found.max(loss.delta_for(epsilon, accuracy).meet(known));
+            tilt = tilt.or(loss.tilt());
             loss.shrink();
         }
         found
@@ -187,6 +186,9 @@ impl PairCurve {
     pub(super) fn estimate(&mut self, log_delta: f64) -> Option<StartingPoint> {
         let mut largest: Option<StartingPoint> = None;
         for loss in &mut self.losses {
+            if largest.is_some_and(|at| loss.bound_at(at.slope, at.epsilon).log_upper <= log_delta) {
+                continue;
+            }
             let found = loss.estimate(log_delta)?;
             if largest.is_none_or(|known| found.epsilon > known.epsilon) {
                 largest = Some(found);

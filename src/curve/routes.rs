@@ -188,11 +188,8 @@ fn by_attempts(
 ) -> Enclosure {
     let mut found = bounds;
     let mut is_bounded = accuracy.threshold.is_none();
-    let estimate = accuracy
-        .expected()
-        .or_else(|| sum.smoothed_log_delta(epsilon, found.log_upper));
-    let accuracy = &Accuracy { estimate, ..*accuracy };
-    let mut expected = estimate.unwrap_or(TYPICAL_LOG_DELTA).min(found.log_upper);
+    let accuracy = &with_estimate(sum, epsilon, accuracy, bounds);
+    let mut expected = accuracy.estimate.unwrap_or(TYPICAL_LOG_DELTA).min(found.log_upper);
     if let Some(share) = sum.preferred_share() {
         found = by_large_ratio(sum, (epsilon, expected), accuracy, (share, found));
     }
@@ -212,7 +209,7 @@ fn by_attempts(
                 return found;
             }
             // A grid costs the most, and a digit or two of a coarse contour are often enough for it to be left out.
-            if form == Form::Grid && found.width() > UNKNOWN && !sum.is_on_lattice() && sum.has_transform() {
+            if form == Form::Grid {
                 found = coarse(sum, epsilon, accuracy, expected, found);
                 if accuracy.is_met(found) {
                     return found;
@@ -243,6 +240,13 @@ fn by_attempts(
     found
 }
 
+/// The accuracy with what log δ is expected to be, where something is known of it.
+fn with_estimate(sum: &mut LossSum, epsilon: f64, accuracy: &Accuracy, bounds: Enclosure) -> Accuracy {
+    let expected = accuracy.expected();
+    let estimate = expected.or_else(|| sum.smoothed_log_delta(epsilon, bounds.log_upper));
+    Accuracy { estimate, ..*accuracy }
+}
+
 /// What is known of δ, narrowed by the large likelihood ratios of single steps. What was in vain leaves the routes after it what they need.
 fn by_large_ratio(
     sum: &mut LossSum,
@@ -267,6 +271,9 @@ fn is_truncation_negligible(sum: &mut LossSum, expected: f64, accuracy: &Accurac
 /// δ at coarser tolerances, each tried only while the one before succeeded. Where a narrow interval takes too many points, one of a digit
 /// or two often does not, and is far better than Chernoff's bound: the coarser the tolerance, the more outputs may be truncated.
 fn coarse(sum: &mut LossSum, epsilon: f64, accuracy: &Accuracy, expected: f64, known: Enclosure) -> Enclosure {
+    if known.width() <= UNKNOWN || sum.is_on_lattice() || !sum.has_transform() {
+        return known;
+    }
     let mut found = known;
     for width in COARSE_WIDTHS
         .into_iter()

@@ -30,7 +30,7 @@ use crate::inversion::{cluster_runs, saddle, split};
 use crate::special::log_space::LogSum;
 use std::sync::Arc;
 
-use fall::{fall_from_zero, margin_next_to_zero};
+use fall::{Errors, fall_from_zero, margin_next_to_zero};
 pub(crate) use form::Form;
 
 /// Failed inversions of one form after which it is not tried again for the same question.
@@ -234,7 +234,11 @@ impl Truncated {
         let kinds = kinds(&self.segments);
         let limits = |suitability| Form::Inversion.limits(suitability, kinds);
         let mut log_tolerance = accuracy.cell_width.min(1.0).ln() - LOG_MARGIN;
-        let margin = margin_next_to_zero(cell.low.saddle.c, epsilon);
+        // Which side of a threshold δ lies on says the same for any ε.
+        let margin = match accuracy.is_side_enough {
+            true => 0.0,
+            false => margin_next_to_zero(cell.low.saddle.c, epsilon),
+        };
         let mut found = bound;
         for _ in 0..MAX_CONTOURS {
             let segments = &mut self.segments;
@@ -357,22 +361,23 @@ impl Truncated {
     ) -> Enclosure {
         let mut found = Enclosure::TRIVIAL;
         let (mut hint, expected) = expectations(form, accuracy, known);
-        let mut log_tolerance = accuracy.log_fraction() - LOG_MARGIN;
         let is_confirming = accuracy.threshold.is_none();
-        let mut margin = 0.0;
+        let is_split = form == Form::SplitInversion;
+        let mut errors = Errors {
+            log_tolerance: accuracy.log_fraction() - LOG_MARGIN,
+            margin: 0.0,
+            // The last form before a grid: errors as large as the width that is asked for may do.
+            spare: if form == Form::LongInversion { LOG_MARGIN } else { 0.0 },
+        };
         if is_confirming {
-            log_tolerance -= LOG_CONFIRMING_MARGIN;
+            errors.log_tolerance -= LOG_CONFIRMING_MARGIN;
             // Where runs are split log δ falls faster than by c for each unit of ε: by how much a first contour tells.
-            if form != Form::SplitInversion {
-                margin = margin_next_to_zero(c, epsilon);
-            }
+            errors.margin = if is_split { 0.0 } else { margin_next_to_zero(c, epsilon) };
         }
-        let attempts = MAX_CONTOURS + (margin / CELL_LOG_STEP) as usize;
-        for _ in 0..attempts {
-            let contour = self.contours_for(form, (c, epsilon), (log_tolerance - margin, hint, expected), limits);
+        for _ in 0..MAX_CONTOURS + errors.tries() {
+            let contour = self.contours_for(form, (c, epsilon), (errors.log(), hint, expected), limits);
             let Some(contour) = contour.map(Arc::new) else {
-                if margin > 0.0 {
-                    margin -= CELL_LOG_STEP;
+                if errors.relax() {
                     continue;
                 }
                 self.failures[form as usize].push(c);
@@ -380,7 +385,7 @@ impl Truncated {
             };
             let before = found.width();
             found = found.meet(self.evaluators.by_contour(&contour, epsilon));
-            let fall = if is_confirming && form == Form::SplitInversion {
+            let fall = if is_confirming && is_split {
                 fall_from_zero(&contour, epsilon)
             } else {
                 1.0
@@ -388,7 +393,7 @@ impl Truncated {
             self.work += contour.work();
             self.evaluators.add_contour(contour);
             let is_hardly_narrower = found.width() > HARDLY_NARROWER * before && before.is_finite();
-            if is_hardly_narrower && form != Form::SplitInversion {
+            if is_hardly_narrower && !is_split {
                 break;
             }
             let shortfall = (found.width() / (fall * accuracy.width)).ln() + 1.0;
@@ -396,8 +401,8 @@ impl Truncated {
                 break;
             }
             if shortfall <= MAX_LOG_SHORTFALL {
-                log_tolerance -= shortfall;
-            } else if form == Form::SplitInversion && hint.is_none_or(|hint| found.log_upper < hint - 1.0) {
+                errors.log_tolerance -= shortfall;
+            } else if is_split && hint.is_none_or(|hint| found.log_upper < hint - 1.0) {
                 // δ is smaller than it was said to be.
                 hint = Some(found.log_upper);
             } else {

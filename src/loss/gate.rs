@@ -86,6 +86,10 @@ impl Gate {
         let growth = 0.5 * (height / self.width).powi(2);
         let best = (0.5 * (self.from + self.to)).clamp(left, right);
         let inside = self.log_probability(best) + growth;
+        // The other bound is at least 1.
+        if inside <= 0.0 {
+            return inside;
+        }
         let outside = [left - self.from, self.to - right].map(|distance| log_upper_tail(distance / self.width));
         inside.min((growth + log_add(outside[0], outside[1])).exp().ln_1p())
     }

@@ -1,6 +1,7 @@
 //! Tests of the search for ε on curves whose roots are known.
 
 use super::*;
+use crate::curve::accuracy::MARGIN;
 
 /// A number in [0, 1) that looks random, but depends on x alone.
 fn noise(x: f64) -> f64 {
@@ -49,6 +50,26 @@ fn the_answer_contains_the_root_of_an_analytic_curve() {
                 }
             }
         }
+    }
+}
+
+/// A question for δ to the tolerance confirms the answer: with the contours of the search, whether that has a margin or not.
+#[test]
+fn a_search_asks_for_the_contours_of_the_question_that_confirms_it() {
+    let wanted = Accuracy::of_width(1e-6).cell_width;
+    let exact = root(-3.0);
+    for margin in [0.0, MARGIN * 1e-6] {
+        let mut widths = Vec::new();
+        let curve = |epsilon: f64, accuracy: &Accuracy| {
+            widths.push(accuracy.cell_width);
+            Enclosure::of_logs(log_curve(epsilon) - 1e-7, log_curve(epsilon) + 1e-7)
+        };
+        let query = Query {
+            margin,
+            ..query(-3.0, (exact, 2.0 * exact + 0.5))
+        };
+        epsilon(curve, &query).unwrap();
+        assert!(widths.iter().all(|&width| width == wanted), "{margin}: {widths:?}");
     }
 }
 
