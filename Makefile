@@ -10,8 +10,8 @@ PY := $(VENV)/bin/python
 # Processes that share the Python tests.
 WORKERS ?= 2
 PYTEST := $(PY) -m pytest --numprocesses $(WORKERS) --dist worksteal --durations 20
-# The processes of the tests share the cores already. Threads of PyTorch and of NumPy's BLAS wait by turning in a loop,
-# which keeps the cores from those that work: with two threads in each, the tests beside Opacus took twice as long.
+# The processes of the tests share the cores already. Threads of PyTorch and of NumPy's BLAS spin while they wait for each
+# other, which keeps the cores from the other processes.
 test test-slow test-opacus: export OMP_NUM_THREADS ?= 1
 # The files with tests that have one of these marks: each process would import all others as well.
 marked = $(shell grep -lE 'mark\.($(1))' tests/*.py)
@@ -164,7 +164,7 @@ notebooks: $(VENV)/for-notebooks ## run every notebook from a clean kernel, or t
 
 wheel: $(VENV)/made | tools ## wheel and source distribution, into dist/, and a check that they stand alone
 	rm -rf dist
-	sh scripts/build_wheel.sh $(PY) dist
+	CARGO_TARGET_DIR=$(CURDIR)/target sh scripts/build_wheel.sh $(PY) dist
 	$(PY) -m maturin sdist --out dist
 	sh scripts/check_wheel.sh $(PY)
 

@@ -181,3 +181,10 @@ def test_four_steps_next_to_the_largest_loss_have_close_ends():
     assert lower <= expected * (1 + 1e-12)
     assert expected <= upper * (1 + 1e-12)
     assert upper - lower <= 1e-6 * upper
+
+
+def test_a_contour_that_just_misses_its_limit_is_tried_with_larger_errors():
+    """Grids, which came next, left this epsilon 3.5e-5 wide after a second."""
+    run = {"mechanism": hs.Laplace(10.555), "sample_rate": 5.6488e-4, "steps": 152, "group_size": 3}
+    lower, upper = hs.get_epsilon(delta=5.5176e-4, bounds=True, **run)
+    assert 5.06021e-4 < lower <= upper <= lower * (1 + 1e-6)

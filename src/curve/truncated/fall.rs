@@ -1,10 +1,18 @@
-//! How narrow a δ next to ε = 0 must be, so that the ε which it confirms is narrow.
+//! The errors that contours are designed for, which are smaller next to ε = 0.
 //!
 //! The relative width of ε is that of δ over −ε·d log δ/dε: by how much log δ falls from 0 to ε if it falls as next to ε. Where that is
 //! less than 1, contours are designed for so much smaller errors.
 
 use super::CELL_LOG_STEP;
 use crate::inversion::contour_sum::ContourSum;
+
+/// log of the largest factor by which errors are designed to be smaller.
+const MOST_NEXT_TO_ZERO: f64 = 9.0;
+/// Distance over ε of the point at which a contour is asked for the slope of δ: log δ changes by a hundredth of its fall, of which the errors of a contour
+/// are a small part.
+const SLOPE_STEP: f64 = 1e-2;
+/// Least fall of log δ from 0 to ε for which contours are designed: e^−9, as by [`MOST_NEXT_TO_ZERO`].
+const LEAST_FALL: f64 = 1e-4;
 
 /// The errors that a contour is designed for, as logarithms: larger ones where none is found for these.
 pub(super) struct Errors {
@@ -37,14 +45,6 @@ impl Errors {
         std::mem::take(&mut self.spare) > 0.0
     }
 }
-
-/// log of the largest factor by which errors are designed to be smaller.
-const MOST_NEXT_TO_ZERO: f64 = 9.0;
-/// Distance over ε of the point at which a contour is asked for the slope of δ: log δ changes by a hundredth of its fall, of which the errors of a contour
-/// are a small part.
-const SLOPE_STEP: f64 = 1e-2;
-/// Least fall of log δ from 0 to ε for which contours are designed: e^−9, as by [`MOST_NEXT_TO_ZERO`].
-const LEAST_FALL: f64 = 1e-4;
 
 /// log of the factor by which errors of a contour are designed to be smaller where log δ, which falls by `slope` for each unit of ε, falls by less than 1 from 0
 /// to ε: the relative width of ε is that of δ over this fall. A whole number, so that questions about one cell share contours; where such a contour is too long, one without it is not.
