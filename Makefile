@@ -162,7 +162,7 @@ experiments: $(VENV)/for-experiments ## the papers' experiments on real data, in
 notebooks: $(VENV)/for-notebooks ## run every notebook from a clean kernel, or those of NOTEBOOKS
 	$(PY) scripts/run_notebooks.py $(NOTEBOOKS)
 
-wheel: $(VENV)/made | tools ## wheel and source distribution, into dist/, and a check that they stand alone
+wheel: $(VENV)/for-dev | tools ## wheel and source distribution, into dist/, and a check that they stand alone
 	rm -rf dist
 	CARGO_TARGET_DIR=$(CURDIR)/target sh scripts/build_wheel.sh $(PY) dist
 	$(PY) -m maturin sdist --out dist

@@ -2,7 +2,7 @@
 # Installs what is in dist/ where nothing else is. The wheel: it names no path of this machine, works with NumPy alone, names
 # the extras it misses, imports few modules, is small, and passes the quick tests.
 # The source distribution: it has every file that the wheel was made of.
-# usage: check_wheel.sh PYTHON
+# usage: check_wheel.sh PYTHON, which has the packages of the tests
 set -eu
 
 python=$1
@@ -38,5 +38,8 @@ one_number wheel-venv
 "$bare" scripts/check_extras.py
 "$bare" benches/compare/import_cost.py --wheel "$wheel" --limit-modules 120 --limit-mb 5
 
-"$bare" -m pip install --quiet "$wheel[dev]"
+# The tests need packages that PYTHON has. The folder comes after the environment's own, and what is installed from a path, as this package is there, is not in it.
+packages=$("$python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
+echo "$packages" > "$("$bare" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/packages-of-the-tests.pth"
+one_number wheel-venv
 "$bare" -m pytest --quiet -p no:cacheprovider -m 'not slow and not long and not opacus' @scripts/quick_tests.txt

@@ -175,7 +175,7 @@ SLOW = {
     "correlated-bins", "dealt-and-drawn", "fixed-bins", "shuffled-epochs",
 }  # fmt: skip
 """Those that take the checker more than two seconds."""
-LONG = {"benchmark-bins"}
+LONG = {"benchmark-bins", "benchmark-cut", "fixed-bins"}
 """Those that take it most of a minute."""
 
 if __name__ == "__main__":

@@ -23,7 +23,7 @@ fn states_of_random_bytes_are_refused_or_answered() {
 
 /// Every second of the same inputs, so that two processors share them.
 fn answer_every_second(first: usize) {
-    let inputs = inputs(2, 400, 120).skip(first).step_by(2);
+    let inputs = inputs(2, 250, 120).skip(first).step_by(2);
     inputs.for_each(|bytes| bodies::parameters(&bytes));
 }
 

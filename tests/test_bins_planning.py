@@ -6,6 +6,7 @@ import pickle
 
 import numpy as np
 import pytest
+from nightly import some
 
 import hockeystick as hs
 from hockeystick._curves.bins_solving import _Search
@@ -26,7 +27,7 @@ def curve():
     return hs.privacy_curve(mechanism=CGD.with_noise(5.0), **RUN)
 
 
-@pytest.mark.parametrize("mechanism", [CGD, TWO_BANDS, pytest.param(BUFFER, marks=pytest.mark.long)])
+@pytest.mark.parametrize("mechanism", some([CGD, TWO_BANDS, BUFFER], 3))
 def test_the_noise_for_a_target_meets_it_and_a_little_less_does_not(mechanism):
     target, run = {"epsilon": 1.0, "delta": 1e-4}, {"sampling": hs.FixedBins(2), "steps": 4}
     lower, upper = hs.get_noise_multiplier(mechanism=mechanism, bounds=True, tolerance=1e-4, **target, **run)

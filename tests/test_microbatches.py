@@ -7,6 +7,7 @@ import math
 import mpmath
 import numpy as np
 import pytest
+from nightly import some
 
 import hockeystick as hs
 from hockeystick.accountants import (
@@ -64,12 +65,14 @@ def one_step_delta(epsilon, noise, members, direction):
 @pytest.mark.parametrize("direction", ["add", "remove"])
 @pytest.mark.parametrize(
     ("members", "whose"),
-    [
-        ([(0.1, 1.0)] * 3, {}),
-        ([(0.1, 1.0)] * 6, {"group_size": 2}),
-        ([(0.2, 1.0), (0.05, 1.0)] * 3, {"group": hs.Group(rates=[0.2, 0.05])}),
-        ([(0.1, 1.0), (0.1, 0.5)] * 3, {"group": hs.Group(norms=[1.0, 0.5])}),
-    ],
+    some(
+        [
+            ([(0.1, 1.0)] * 6, {"group_size": 2}),
+            ([(0.1, 1.0)] * 3, {}),
+            ([(0.1, 1.0), (0.1, 0.5)] * 3, {"group": hs.Group(norms=[1.0, 0.5])}),
+            ([(0.2, 1.0), (0.05, 1.0)] * 3, {"group": hs.Group(rates=[0.2, 0.05])}),
+        ]
+    ),
 )
 def test_the_law_is_that_of_every_member_in_every_batch(members, whose, direction):
     found = hs.get_delta(

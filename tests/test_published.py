@@ -10,8 +10,8 @@ PITFALLS = [r for r in rows("published.csv") if r["source"] == "PITFALLS"]
 
 
 def case_of(row):
-    """The largest and the smallest delta, and others in the nightly tests: each takes many seconds."""
-    mark = pytest.mark.slow if row["delta"] in ("1e-4", "1e-7") else pytest.mark.long
+    """The smallest delta, and others in the nightly tests: each takes many seconds."""
+    mark = pytest.mark.slow if row["delta"] == "1e-7" else pytest.mark.long
     return pytest.param(row, id=f"{row['quantity']} {row['delta']}", marks=mark)
 
 

@@ -10,6 +10,7 @@ import mpmath
 import pytest
 from certified_runs import claims_are_sharp, made_once
 from flint import ctx
+from nightly import some
 from verified_steps import POISSON, as_numbers, proven, step, two_steps
 
 import hockeystick as hs
@@ -122,7 +123,7 @@ UNITS = [
 ]
 
 
-@pytest.mark.parametrize(("sampling", "units", "size", "law"), UNITS)
+@pytest.mark.parametrize(("sampling", "units", "size", "law"), some(UNITS))
 def test_replaced_records_of_several_units_are_a_mixture_of_joined_pairs(sampling, units, size, law):
     sigma, unseen = mpmath.mpf(3), mpmath.mpf(law[0.0].numerator) / law[0.0].denominator if law[0.0] else 0
     run = {
@@ -195,7 +196,7 @@ def certificates():
     return made_once(CURVES, DELTA)
 
 
-@pytest.mark.parametrize("name", CURVES)
+@pytest.mark.parametrize("name", some(CURVES))
 def test_certificates_are_proven_and_claim_no_more_than_is_true(name, certificates):
     claims_are_sharp(CURVES[name], certificates(name), DELTA)
 

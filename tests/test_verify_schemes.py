@@ -6,6 +6,7 @@ import math
 import numpy as np
 import pytest
 from certified_runs import made_once
+from nightly import some
 
 import hockeystick as hs
 import hockeystick_verify
@@ -96,7 +97,7 @@ def verdict(document):
     return hockeystick_verify.verify_text(json.dumps(document))
 
 
-@pytest.mark.parametrize("name", CURVES)
+@pytest.mark.parametrize("name", some(CURVES))
 def test_every_scheme_is_proven_and_no_more_than_is_true(name, certificates):
     curve, certificate = CURVES[name], certificates(name)
     verified, lines = certificate.verify()
