@@ -1,8 +1,9 @@
 //! A rule of fixed nodes for the moments of a smooth loss at all tilts, without bounds on its error ([`crate::loss::smooth_estimate`]).
 
 use crate::approx::Approx;
+use crate::loss::pair_panel::PanelPoints;
 use crate::loss::privacy_loss::TiltedMoments;
-use crate::loss::smooth_panel::{COMPLETED, PanelPoints, UNSCALED};
+use crate::loss::smooth_panel::{COMPLETED, UNSCALED};
 use crate::loss::smooth_piece::Point;
 use crate::special::gauss_legendre::NODES;
 use std::f64::consts::{LN_2, LOG2_E};

@@ -6,7 +6,7 @@
 //!
 //! | kind | loss | files |
 //! |---|---|---|
-//! | Gaussian noise, sampled | smooth in the output | `smooth*`, `joint`, `continuation`, `mixture_pair`, `posterior`, `gate`, `line` |
+//! | Gaussian noise, sampled | smooth in the output | `smooth*`, `pair_panel`, `piece_lattice`, `joint`, `continuation`, `mixture_pair`, `posterior`, `gate`, `line` |
 //! | Gaussian noise, all members known to be there or not | mixture of Gaussians | `gaussian*` |
 //! | Laplace noise | two or three atoms, and smooth pieces | `laplace*` |
 //! | Laplace noise, records dealt into batches | two laws of atoms on a fine lattice | `dealt_laplace` |
@@ -54,9 +54,11 @@ mod mixture_pair;
 pub(crate) mod moment;
 pub(crate) mod nodes;
 pub(crate) mod one_step;
+mod pair_panel;
 pub(crate) mod pairs;
 mod panel;
 mod path;
+mod piece_lattice;
 pub(crate) mod posterior;
 pub(crate) mod power_excess;
 pub(crate) mod privacy_loss;

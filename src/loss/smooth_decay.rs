@@ -10,14 +10,12 @@ use crate::loss::nodes::Nodes;
 use crate::loss::path::{BEYOND, Path};
 use crate::loss::privacy_loss::{TiltedLoss, TiltedMoments};
 use crate::loss::smooth::SmoothLoss;
-use crate::loss::smooth_nodes::{origin, unit};
 use crate::loss::smooth_piece::Piece;
 use crate::special::exponential::exp_m1;
 use crate::special::vector::dot;
 use crate::stopping::checkpoint;
 use realfft::num_complex::Complex64;
-use rustc_hash::FxHashMap;
-use segments::end_segment;
+use segments::{crude_end_segment, end_segment};
 
 /// A smooth loss tilted by e^{cℓ}, with the paths over the output that show how its characteristic function decays.
 #[derive(Debug)]
@@ -65,6 +63,9 @@ const MOST_WORSE: [usize; 2] = [2, 1];
 /// Error that a search for the best height may have, over the decay that is wanted: nodes of so little weight are not evaluated. A random box
 /// takes a twentieth longer if all are, and at 0.1 as long.
 const ROUGH_DECAY: f64 = 0.02;
+
+/// The part of that error that a crude bound at an end of a piece or of a path may take.
+const NEGLIGIBLE_END: f64 = 0.1;
 
 /// log of the growth of the integrand off the real line, less −log of the tolerance, beyond which no panel however short meets the
 /// tolerance: the error of the rule is e^−52.6 of the bound on the ellipse (`GaussLegendre::log_error`), and a panel may use a
@@ -186,9 +187,7 @@ impl Limits {
 
 /// The smallest interval around another one, within the piece, whose ends are those of panels of at most σ.
 fn panels_around(piece: &Piece, (low, high): (f64, f64)) -> (f64, f64) {
-    let (start, unit) = (origin(piece), unit(piece));
-    let level = (piece.noise_multiplier() / unit).log2().floor().min(0.0);
-    let width = unit * level.exp2();
+    let (start, width) = (piece.origin, piece.noise_multiplier());
     let from = start + ((low - start) / width).floor() * width;
     let to = start + ((high - start) / width).ceil() * width;
     (from.max(piece.start), to.min(piece.end))
@@ -249,7 +248,7 @@ impl TiltedLoss for TiltedSmoothLoss<'_> {
     }
 
     fn forget_panels(&mut self) {
-        self.loss.panels = FxHashMap::default();
+        self.loss.forget_panels();
     }
 }
 
@@ -354,8 +353,13 @@ impl SmoothLoss {
                     Some((_, height)) if (i, side) == (1, 1) => (0.0, height),
                     _ => (0.0, 0.0),
                 };
-                let length = common + end_segment(piece, end, z, (from, *path), scratch);
-                change += (log_weight + length.ln()).exp();
+                let crude = crude_end_segment(piece, z, (from, path.height));
+                let length = if (log_weight + crude.ln()).exp() <= NEGLIGIBLE_END * negligible {
+                    crude
+                } else {
+                    end_segment(piece, end, z, (from, *path), scratch)
+                };
+                change += (log_weight + (common + length).ln()).exp();
             }
         }
         (change + nodes.error + nodes.missing + 1.1 * nodes.weight_rounding.0).ln_1p()

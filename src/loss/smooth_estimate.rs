@@ -13,7 +13,6 @@
 use crate::loss::fixed_rule::FixedRule;
 use crate::loss::privacy_loss::TiltedMoments;
 use crate::loss::smooth::SmoothLoss;
-use crate::loss::smooth_nodes::{origin, unit};
 use crate::loss::smooth_piece::Piece;
 use crate::special::adaptive::Address;
 
@@ -80,20 +79,20 @@ fn panels_of(piece: &Piece) -> Option<Vec<(i32, i64)>> {
     }
     let far_apart = piece.largest_shift() > FAR_APART * sigma;
     let longest = sigma * if far_apart { SHORT_PANEL_WIDTH } else { PANEL_WIDTH };
-    let level = (longest / unit(piece)).log2().floor() as i32;
-    let width = f64::powi(2.0, level) * unit(piece);
-    let place = |x: f64| (x - origin(piece)) / width;
+    let level = (longest / sigma).log2().floor() as i32;
+    let width = f64::powi(2.0, level) * sigma;
+    let place = |x: f64| (x - piece.origin) / width;
     let (first, last) = (place(from).floor(), place(to).ceil());
     if !(last > first && last - first <= MOST_PANELS as f64) {
         return None;
     }
-    let mut panels: Vec<(i32, i64)> = (first as i64..last as i64).rev().map(|place| (level, place)).collect();
+    let mut panels = piece.within((first as i64..last as i64).rev().map(|place| (level, place)).collect());
     let Some(gate) = piece.gate else {
         return Some(panels);
     };
     let is_at_gate = |(level, place): (i32, i64)| {
-        let width = f64::powi(2.0, level) * unit(piece);
-        let low = origin(piece) + width * place as f64;
+        let width = f64::powi(2.0, level) * sigma;
+        let low = piece.origin + width * place as f64;
         let is_near =
             |end: f64| end > low - GATE_REACH * gate.width && end < low + width + GATE_REACH * gate.width;
         width > LONGEST_AT_GATE * gate.width && (is_near(gate.from) || is_near(gate.to))

@@ -8,10 +8,11 @@
 use crate::approx::Approx;
 use crate::loss::line::MARGIN;
 use crate::loss::nodes::Nodes;
+use crate::loss::pair_panel::PanelPoints;
 use crate::loss::path::Path;
 use crate::loss::smooth::SmoothLoss;
-use crate::loss::smooth_panel::{COMPLETED, LEAST_CHANGE, PanelPoints, PiecePanel};
-use crate::loss::smooth_piece::{Piece, Point};
+use crate::loss::smooth_panel::{COMPLETED, LEAST_CHANGE, PiecePanel};
+use crate::loss::smooth_piece::Point;
 use crate::special::adaptive::{self, Address, Integrand, RuleBounds, Tolerance};
 use crate::special::compensated_sum::CompensatedSum;
 use crate::special::gauss_legendre::{GaussLegendre, NODES};
@@ -53,7 +54,7 @@ impl Tilted<'_> {
     /// The height of the path over a panel, and whether it is one height.
     fn height(&mut self, address: Address) -> (f64, bool) {
         let panel = self.loss.panel(address);
-        let interval = (panel.centre - panel.half_width, panel.centre + panel.half_width);
+        let interval = panel.interval();
         let sigma = self.loss.pieces()[address.piece].noise_multiplier();
         self.paths[address.piece].height_over(interval, sigma)
     }
@@ -63,7 +64,7 @@ impl Integrand for Tilted<'_> {
     fn log_upper(&mut self, address: Address) -> f64 {
         let (height, _) = self.height(address);
         let panel = self.loss.panel(address);
-        panel.log_upper(self.c, self.y, height) + (2.0 * panel.half_width).ln()
+        panel.log_upper(self.c, self.y, height) + (2.0 * panel.half_width()).ln()
     }
 
     fn rule_bounds(&mut self, address: Address) -> RuleBounds {
@@ -75,10 +76,10 @@ impl Integrand for Tilted<'_> {
             f64::INFINITY
         };
         let bounds = RuleBounds {
-            log_error: GaussLegendre::log_error(log_bound, panel.half_width),
-            log_most: panel.log_upper(self.c, self.y, 0.0) + (2.0 * panel.half_width).ln(),
+            log_error: GaussLegendre::log_error(log_bound, panel.half_width()),
+            log_most: panel.log_upper(self.c, self.y, 0.0) + (2.0 * panel.half_width()).ln(),
         };
-        let cost = VISIT + panel.cost / NODES as u64 * BOUNDS;
+        let cost = VISIT + panel.cost() / NODES as u64 * BOUNDS;
         self.loss.work += cost;
         bounds
     }
@@ -92,7 +93,7 @@ impl Integrand for Tilted<'_> {
             ..
         } = &mut *self.loss;
         panels.get_mut(&address).map_or(f64::NEG_INFINITY, |panel| {
-            *work += panel.cost;
+            *work += panel.cost();
             panel.tilted(self.c, &pieces[address.piece], scratch).log_integral
         })
     }
@@ -143,16 +144,11 @@ impl SmoothLoss {
                 return None;
             }
             // The panels of a piece that was cut far out on one side start there, and the other side counts from 0.
-            let start = (origin(of) / sigma).abs();
+            let start = (of.origin / sigma).abs();
             let level = (reach + start).log2().ceil() as i32;
-            let root = |level, index| Address { piece, level, index };
-            match (of.start.is_infinite(), of.end.is_infinite()) {
-                (false, false) => roots.push(root(0, 0)),
-                (from_left, to_right) => {
-                    roots.extend(from_left.then(|| root(level, -1)));
-                    roots.extend(to_right.then(|| root(level, 0)));
-                }
-            }
+            let from_left = of.start.is_infinite().then_some((level, -1));
+            let panels = of.within(from_left.into_iter().chain([(level, 0)]).collect());
+            roots.extend(panels.into_iter().map(|(level, index)| Address { piece, level, index }));
         }
         Some(roots)
     }
@@ -174,14 +170,14 @@ impl SmoothLoss {
         let has_gates = self.has_gates();
         let Self {
             pieces,
+            lattices,
             panels,
             scratch,
             ..
         } = self;
         let piece = &pieces[address.piece];
         panels.entry(address).or_insert_with(|| {
-            let (centre, half_width) = address.centre_and_half_width(unit(piece));
-            let mut panel = piece.panel(origin(piece) + centre, half_width, scratch);
+            let mut panel = piece.panel(&lattices[address.piece], (address.level, address.index), scratch);
             panel.bounds_mass |= has_gates;
             panel
         })
@@ -238,9 +234,9 @@ impl TiltedLaw {
             return;
         };
         let support = &mut self.nodes.supports[piece];
-        support.0 = support.0.min(panel.centre - panel.half_width);
-        support.1 = support.1.max(panel.centre + panel.half_width);
-        let outputs = GaussLegendre::get().points(panel.centre, panel.half_width);
+        let (low, high) = panel.interval();
+        *support = (support.0.min(low), support.1.max(high));
+        let outputs = GaussLegendre::get().points(panel.centre(), panel.half_width());
         let scale = (tilted.log_scale - self.log_total).exp();
         for (i, ((output, _), point)) in outputs.zip(points).enumerate() {
             let weight = scale * tilted.values[i];
@@ -349,26 +345,6 @@ impl SmoothLoss {
     /// Whether a piece is behind a gate.
     pub(crate) fn has_gates(&self) -> bool {
         self.pieces().iter().any(|piece| piece.gate.is_some())
-    }
-}
-
-/// Width of a panel of level 0: all of a bounded piece.
-pub(crate) fn unit(piece: &Piece) -> f64 {
-    if piece.start.is_finite() && piece.end.is_finite() {
-        piece.end - piece.start
-    } else {
-        piece.noise_multiplier()
-    }
-}
-
-/// The output at which the dyadic panels of a piece start.
-pub(crate) fn origin(piece: &Piece) -> f64 {
-    if piece.start.is_finite() {
-        piece.start
-    } else if piece.end.is_finite() {
-        piece.end
-    } else {
-        0.0
     }
 }
 

@@ -1,17 +1,13 @@
 //! Bounds on the integrand P·e^{zℓ} of a smooth piece around an interval of outputs, for complex z and off the real line.
 
-use crate::loss::Local;
 use crate::loss::gate::Gate;
 use crate::loss::line::{Line, Normal};
-use crate::loss::mixture_pair::real_rooted::{AtHeight, Strip};
-use crate::loss::smooth_piece::{Piece, Point, Scratch};
+use crate::loss::pair_panel::{PairPanel, PairPanels, PanelPoints};
+use crate::loss::smooth_piece::{Piece, Scratch};
 use crate::special::exponential;
-use crate::special::gauss_legendre::{GaussLegendre, IMAGINARY_AXIS, NODES, REAL_AXIS};
-use std::f64::consts::FRAC_PI_2;
+use crate::special::gauss_legendre::{GaussLegendre, IMAGINARY_AXIS, NODES};
 use std::ops::RangeInclusive;
-
-/// Part of the posterior law that the bounds leave outside the range of shifts they use.
-const OUTSIDE: f64 = 1e-6;
+use std::sync::Arc;
 
 /// Losses so small that e^{zℓ} − 1 hardly changes count as this much: what is left out of the integral of P·(e^{zℓ} − 1)
 /// is then at most 1/this times as much of P itself.
@@ -22,152 +18,38 @@ pub(crate) const LEAST_CHANGE: f64 = 1e-4;
 pub(crate) const COMPLETED: RangeInclusive<f64> = -0.5..=36.0;
 
 impl Piece {
-    /// The bounds around [centre − half_width, centre + half_width].
-    pub(crate) fn panel(&self, centre: f64, half_width: f64, scratch: &mut Scratch) -> PiecePanel {
-        let reach = REAL_AXIS * half_width;
-        let (left, right) = (centre - reach, centre + reach);
-        let side = |at: f64, scratch: &mut Scratch| {
-            let around = self.pair.surroundings(at, reach, 0.0, &mut scratch.plain);
-            let locals = (around.left, around.centre, around.right);
-            (locals, self.pair.strip([&locals.0, &locals.1, &locals.2], reach))
-        };
-        let variance = self.noise_multiplier().powi(2);
+    /// The bounds around a panel, whose level and index these are, of the lattice of the piece.
+    pub(crate) fn panel(&self, lattice: &PairPanels, place: (i32, i64), scratch: &mut Scratch) -> PiecePanel {
+        self.bounds(lattice.panel(self, place, scratch))
+    }
+
+    /// The bounds that the panel of a pair has for this piece.
+    fn bounds(&self, of_pair: Arc<PairPanel>) -> PiecePanel {
         PiecePanel {
-            centre,
-            half_width,
-            left,
-            right,
-            in_p: self
-                .in_p
-                .then(|| Side::new(side(centre, scratch), left, right, variance, 1.0)),
-            in_q: self
-                .in_q
-                .then(|| Side::new(side(-centre, scratch), left, right, variance, -1.0)),
+            of_pair,
             normal: Normal::new(self.noise_multiplier()),
             gate: self.gate,
             bounds_mass: self.gate.is_some(),
-            cost: NODES as u64 * self.cost_at(centre),
             points: None,
             tilted: None,
         }
     }
 }
 
-/// Bounds on one ratio around an interval, in the coordinates of the piece.
-#[derive(Debug, Clone, Copy)]
-struct Side {
-    chord: Line,
-    tangent: Line,
-    /// Half the range of significant shifts, over σ².
-    spread: f64,
-    /// Largest slope of the log ratio.
-    slope: f64,
-    /// Largest posterior mean of s², over 2σ⁴.
-    bend: f64,
-    /// For a count with real zeros.
-    strip: Option<Strip>,
-}
-
-impl Side {
-    /// `sign` is −1 for a ratio seen in a mirror: `local` is then of the mirrored interval.
-    fn new(
-        (local, strip): ((Local, Local, Local), Option<Strip>),
-        left: f64,
-        right: f64,
-        variance: f64,
-        sign: f64,
-    ) -> Self {
-        let (low, centre, high) = local;
-        let (at_left, at_right) = if sign > 0.0 { (low, high) } else { (high, low) };
-        Self {
-            chord: Line {
-                at: left,
-                value: at_left.log_ratio,
-                slope: (at_right.log_ratio - at_left.log_ratio) / (right - left),
-            },
-            tangent: Line {
-                at: 0.5 * (left + right),
-                value: centre.log_ratio,
-                slope: sign * centre.mean_shift / variance,
-            },
-            spread: 0.5 * (high.high_shift - low.low_shift) / variance,
-            slope: high.mean_shift / variance,
-            bend: 0.5 * high.mean_square_shift / (variance * variance),
-            strip,
-        }
-    }
-
-    /// Largest |log r| on the interval: log r is monotone.
-    fn size(&self, left: f64, right: f64) -> f64 {
-        self.chord.at(left).abs().max(self.chord.at(right).abs())
-    }
-
-    /// Bounds for |Im z| ≤ height; the modulus is 0 if r may vanish there.
-    fn at_height(&self, height: f64) -> AtHeight {
-        let modulus_ratio = self.modulus_ratio(height);
-        let of_any_law = AtHeight {
-            modulus_ratio,
-            turn: modulus_ratio.recip(),
-            speed: modulus_ratio.recip(),
-        };
-        let of_strip = self.strip.and_then(|strip| strip.at(height));
-        of_strip.map_or(of_any_law, |strip| strip.or(of_any_law))
-    }
-
-    /// Upper bound on |arg r(z)| for |Im z| ≤ depth, which is at most the height that belongs to the bounds.
-    fn turned(&self, (depth, height): (f64, f64), at_height: &AtHeight) -> f64 {
-        let turn = if depth < height {
-            self.at_height(depth).turn
-        } else {
-            at_height.turn
-        };
-        depth * self.slope * turn
-    }
-
-    /// |r(z)|/r(Re z) is at least this for |Im z| ≤ height; 0 if r may vanish there.
-    ///
-    /// r(x + iy)/r(x) = E[e^{iys/σ²}] under the posterior law: its real part is at least 1 − y²E\[s²\]/2σ⁴, and all but a
-    /// negligible part of it lies within an angle of one direction.
-    fn modulus_ratio(&self, height: f64) -> f64 {
-        let angle = height * self.spread;
-        let within = if angle < FRAC_PI_2 {
-            (1.0 - OUTSIDE) * angle.cos() - OUTSIDE
-        } else {
-            0.0
-        };
-        (1.0 - height * height * self.bend).max(within).max(0.0)
-    }
-}
-
 /// Bounds on the integrand P·e^{zℓ} around one interval; independent of z.
 #[derive(Debug)]
 pub(crate) struct PiecePanel {
-    pub(crate) centre: f64,
-    pub(crate) half_width: f64,
-    left: f64,
-    right: f64,
+    /// What does not depend on the gate.
+    of_pair: Arc<PairPanel>,
     normal: Normal,
     gate: Option<Gate>,
     /// Whether the bounds are on P·e^{zℓ} itself in place of P·(e^{zℓ} − 1): what they leave out is then all that is missing. So it is where a
     /// piece of the loss is behind a gate, as the mass of P there is not known.
     pub(crate) bounds_mass: bool,
-    /// Cost of evaluating the losses at the nodes, in terms of densities.
-    pub(crate) cost: u64,
-    in_p: Option<Side>,
-    in_q: Option<Side>,
     /// What does not depend on the tilt, once it was asked for.
-    points: Option<Box<PanelPoints>>,
+    points: Option<Arc<PanelPoints>>,
     /// The integrand at the nodes for the last tilt that was asked for.
     tilted: Option<Box<TiltedPoints>>,
-}
-
-/// The law of P at the nodes of a panel.
-#[derive(Debug)]
-pub(crate) struct PanelPoints {
-    /// Losses, and the logs of the weights: density of P times that of the quadrature rule.
-    pub(crate) points: [Point; NODES],
-    /// P, with the weights of the rule.
-    pub(crate) masses: [f64; NODES],
 }
 
 /// The integrand P·e^{cℓ} of real c at the nodes of a panel, with the weights of the rule.
@@ -229,13 +111,34 @@ impl TiltedPoints {
 }
 
 impl PiecePanel {
+    /// The ends of the panel.
+    pub(crate) fn interval(&self) -> (f64, f64) {
+        let PairPanel { centre, half_width, .. } = *self.of_pair;
+        (centre - half_width, centre + half_width)
+    }
+
+    /// Half of its length.
+    pub(crate) fn half_width(&self) -> f64 {
+        self.of_pair.half_width
+    }
+
+    /// Its middle.
+    pub(crate) fn centre(&self) -> f64 {
+        self.of_pair.centre
+    }
+
+    /// Cost of evaluating the losses at the nodes, in terms of densities.
+    pub(crate) fn cost(&self) -> u64 {
+        self.of_pair.cost
+    }
+
     /// log of a bound on |P·(e^{zℓ} − 1)|, or on |P·e^{zℓ}| with [`PiecePanel::bounds_mass`], for Re z = c, |Im z| ≤ y and x in the ellipse around the
     /// interval, moved up by at most `imaginary_shift`; +∞ where the integrand may be singular.
     pub(crate) fn log_bound(&self, c: f64, y: f64, imaginary_shift: f64) -> f64 {
         self.log_bound_within(
             c,
             y,
-            IMAGINARY_AXIS * self.half_width + imaginary_shift,
+            IMAGINARY_AXIS * self.of_pair.half_width + imaginary_shift,
             imaginary_shift,
         )
     }
@@ -247,13 +150,13 @@ impl PiecePanel {
 
     fn log_bound_within(&self, c: f64, y: f64, height: f64, imaginary_shift: f64) -> f64 {
         let mut tilted = Line {
-            at: self.centre,
+            at: self.of_pair.centre,
             value: 0.0,
             slope: 0.0,
         };
         let mut plain = tilted;
         let add = |line: &mut Line, part: &Line, factor: f64| {
-            line.value += factor * part.at(self.centre);
+            line.value += factor * part.at(self.of_pair.centre);
             line.slope += factor * part.slope;
         };
         let mut rest = 0.0;
@@ -261,7 +164,7 @@ impl PiecePanel {
         let (mut size, mut change) = (0.0, 0.0);
         // With y' ≥ 0 an imaginary shift only makes |e^{iy'ℓ}| smaller: what counts is how far below it the ellipse reaches.
         let depth = height - imaginary_shift;
-        if let Some(side) = &self.in_p {
+        if let Some(side) = &self.of_pair.in_p {
             // |r^{1+z}| ≤ r^{1+c}·e^{y|arg r|}; c > −1.
             let around = side.at_height(height);
             if around.modulus_ratio == 0.0 {
@@ -270,10 +173,10 @@ impl PiecePanel {
             add(&mut tilted, &side.chord, 1.0 + c);
             add(&mut plain, &side.chord, 1.0);
             rest += y * side.turned((depth, height), &around);
-            size += side.size(self.left, self.right) - around.modulus_ratio.min(1.0).ln();
+            size += side.size(self.of_pair.left, self.of_pair.right) - around.modulus_ratio.min(1.0).ln();
             change += height * side.slope * around.speed;
         }
-        if let Some(side) = &self.in_q {
+        if let Some(side) = &self.of_pair.in_q {
             let around = side.at_height(height);
             if around.modulus_ratio == 0.0 {
                 return f64::INFINITY;
@@ -285,7 +188,7 @@ impl PiecePanel {
                 add(&mut tilted, &side.chord, -c);
             }
             rest += y * side.turned((depth, height), &around);
-            size += side.size(self.left, self.right) - around.modulus_ratio.min(1.0).ln();
+            size += side.size(self.of_pair.left, self.of_pair.right) - around.modulus_ratio.min(1.0).ln();
             change += height * side.slope * around.speed;
         }
         // |e^{zℓ} − 1| ≤ |zℓ|·max(1, |e^{zℓ}|); what an imaginary shift adds to the exponent is bounded likewise.
@@ -296,7 +199,7 @@ impl PiecePanel {
                 0.0
             };
         let growth = 0.5 * height * height / self.normal.variance;
-        let highest = |line: Line| self.normal.highest(line, 1.0, self.left, self.right);
+        let highest = |line: Line| self.normal.highest(line, 1.0, self.of_pair.left, self.of_pair.right);
         let (a, b) = (highest(tilted) + rest, highest(plain));
         let (large, small) = if a > b { (a, b) } else { (b, a) };
         let density = growth + large + (small - large).exp().ln_1p();
@@ -309,7 +212,7 @@ impl PiecePanel {
     /// [`SmoothLoss::log_decay`]: crate::loss::smooth::SmoothLoss
     fn log_of_gate(&self, (depth, imaginary_shift): (f64, f64)) -> f64 {
         let Some(gate) = &self.gate else { return 0.0 };
-        let at = |height: f64| gate.log_bound(self.left, self.right, height);
+        let at = |height: f64| gate.log_bound(self.of_pair.left, self.of_pair.right, height);
         let along_path = at(depth) + 0.5 * (imaginary_shift / gate.width).powi(2);
         at(depth + imaginary_shift).max(along_path)
     }
@@ -323,19 +226,22 @@ impl PiecePanel {
         }
     }
 
-    /// The losses at the nodes, and the weights of the rule there.
+    /// The losses at the nodes, and the weights of the rule and of the gate there.
     pub(crate) fn points(&mut self, piece: &Piece, scratch: &mut Scratch) -> &PanelPoints {
-        let rule = GaussLegendre::get();
-        let (centre, half_width) = (self.centre, self.half_width);
-        let log_half_width = half_width.ln();
+        let of_pair = &self.of_pair;
         self.points.get_or_insert_with(|| {
-            let mut points = piece.points(&rule.nodes.map(|node| centre + half_width * node), scratch);
-            for (point, log_weight) in points.iter_mut().zip(&rule.log_weights) {
-                point.log_density += log_weight + log_half_width;
+            let known = of_pair.points(piece, scratch);
+            let Some(gate) = piece.gate else {
+                return Arc::clone(known);
+            };
+            let outputs = GaussLegendre::get()
+                .nodes
+                .map(|node| of_pair.centre + of_pair.half_width * node);
+            let mut points = known.points;
+            for (point, output) in points.iter_mut().zip(outputs) {
+                point.log_density += gate.log_probability(output);
             }
-            let mut masses = points.map(|point| point.log_density);
-            exponential::exp(&mut masses);
-            Box::new(PanelPoints { points, masses })
+            Arc::new(PanelPoints::new(points))
         })
     }
 
@@ -356,6 +262,7 @@ impl PiecePanel {
 mod tests {
     use super::*;
     use crate::loss::MixturePair;
+    use crate::special::gauss_legendre::REAL_AXIS;
     use crate::step::GroupLaw;
     use realfft::num_complex::Complex64;
     use std::f64::consts::{LN_2, PI};
@@ -366,6 +273,12 @@ mod tests {
     fn piece(in_p: bool, in_q: bool) -> Piece {
         let pair = MixturePair::new(&GroupLaw::binomial(1, RATE).unwrap(), SIGMA).unwrap();
         Piece::whole(pair, (in_p, in_q))
+    }
+
+    /// The panel around [centre − half_width, centre + half_width], which need not be on the lattice.
+    fn around(piece: &Piece, centre: f64, half_width: f64) -> PiecePanel {
+        let of_pair = PairPanel::new(piece, centre, half_width, &mut Scratch::default());
+        piece.bounds(Arc::new(of_pair))
     }
 
     /// log |P(x)(e^{zℓ(x)} − 1)| for complex x and z by its definition.
@@ -392,7 +305,7 @@ mod tests {
             let mut closest = f64::INFINITY;
             for centre in [-7.0, -2.0, 0.5, 3.0, 7.0] {
                 for half_width in [0.5, 0.1, 0.005] {
-                    let panel = piece.panel(centre, half_width, &mut Scratch::default());
+                    let panel = around(&piece, centre, half_width);
                     for (c, y) in [(-0.6, 3.0), (0.4, 0.0), (5.0, 1.0), (0.3, 20.0)] {
                         let bound = panel.log_bound(c, y, 0.0);
                         let mut largest = f64::NEG_INFINITY;
@@ -427,7 +340,7 @@ mod tests {
             let piece = piece(in_p, in_q);
             for (centre, half_width) in [(-3.0, 1.0), (0.5, 0.2), (7.0, 1.0), (30.0, 2.0)] {
                 for c in [-0.6, 1e-9, 0.7, 6.0, 400.0] {
-                    let mut panel = piece.panel(centre, half_width, &mut Scratch::default());
+                    let mut panel = around(&piece, centre, half_width);
                     panel.tilted(-0.1, &piece, &mut Scratch::default());
                     panel.tilted(c, &piece, &mut Scratch::default());
                     let (PanelPoints { points, masses }, tilted) = panel.known().unwrap();
@@ -463,7 +376,7 @@ mod tests {
         let gate = Gate::above(-1.0, 0.1).and(Gate::above(1.0, 0.1).below()).unwrap();
         piece.gate = Some(gate);
         for shift in [0.2, 0.5, 0.8] {
-            let panel = piece.panel(0.0, 0.05, &mut Scratch::default());
+            let panel = around(&piece, 0.0, 0.05);
             let bound = panel.log_bound(0.3, 0.0, shift);
             let ratio = (1.0 - RATE) + RATE * ((Complex64::new(0.0, shift) - 0.5) / (SIGMA * SIGMA)).exp();
             let growth = 0.5 * shift * shift * (SIGMA.powi(-2) + gate.width.powi(-2));
@@ -479,7 +392,7 @@ mod tests {
         let piece = piece(true, false);
         let (c, y, imaginary_shift) = (0.6, 4.0, 0.3);
         for (centre, half_width) in [(0.5, 0.2), (3.0, 0.1), (6.0, 0.05)] {
-            let panel = piece.panel(centre, half_width, &mut Scratch::default());
+            let panel = around(&piece, centre, half_width);
             let bound = panel.log_bound(c, y, imaginary_shift);
             for i in 0..128 {
                 let angle = 2.0 * PI * f64::from(i) / 128.0;

@@ -31,6 +31,10 @@ pub(crate) struct Piece {
     /// Outputs of the piece: the loss is that of other pieces elsewhere.
     pub(crate) start: f64,
     pub(crate) end: f64,
+    /// The output at which the lattice of panels starts.
+    pub(crate) origin: f64,
+    /// The end in cells of the lattice from there, if it is finite.
+    pub(super) end_cell: Option<i64>,
     /// If set, the densities of P and Q are multiplied by the probability of this gate at x.
     pub(crate) gate: Option<Gate>,
 }
@@ -77,14 +81,18 @@ impl Scratch {
 }
 
 impl Piece {
-    /// The outputs from `start` to `end` of a pair whose mixture is in P, in Q, without a gate.
+    /// The outputs from `start` to `end`, of which at most one is finite, of a pair whose mixture is in P, in Q, without a gate.
     pub(crate) fn new(pair: &Arc<MixturePair>, (in_p, in_q): (bool, bool), start: f64, end: f64) -> Self {
+        debug_assert!(start.is_infinite() || end.is_infinite());
+        let finite = [start, end].into_iter().find(|output| output.is_finite());
         Self {
             pair: Arc::clone(pair),
             in_p,
             in_q,
             start,
             end,
+            origin: finite.unwrap_or(0.0),
+            end_cell: end.is_finite().then_some(0),
             gate: None,
         }
     }
@@ -194,6 +202,15 @@ impl Piece {
 
     /// Loss and density of P at x.
     pub(crate) fn point(&self, x: f64, scratch: &mut Scratch) -> Point {
+        let mut point = self.point_of_pair(x, scratch);
+        if let Some(gate) = &self.gate {
+            point.log_density += gate.log_probability(x);
+        }
+        point
+    }
+
+    /// Loss and density of P at x without a gate.
+    fn point_of_pair(&self, x: f64, scratch: &mut Scratch) -> Point {
         let Scratch { p, q, .. } = scratch;
         let of = |(law, mixed, x): (&mut Posterior, bool, f64)| {
             mixed.then(|| {
@@ -210,8 +227,8 @@ impl Piece {
         self.point_of(x, ratios)
     }
 
-    /// Loss and density of P at the nodes of a panel.
-    pub(crate) fn points(&self, nodes: &[f64; NODES], scratch: &mut Scratch) -> [Point; NODES] {
+    /// Loss and density of P at the nodes of a panel, without a gate.
+    pub(crate) fn points_of_pair(&self, nodes: &[f64; NODES], scratch: &mut Scratch) -> [Point; NODES] {
         let mut points = [Point::default(); NODES];
         let (halves, _) = nodes.as_chunks::<LANES>();
         let (found, _) = points.as_chunks_mut::<LANES>();
@@ -223,7 +240,7 @@ impl Piece {
 
     fn points_at_once(&self, nodes: &AtNodes, scratch: &mut Scratch) -> [Point; LANES] {
         if nodes[LANES - 1] - nodes[0] > WIDEST * self.noise_multiplier() {
-            return nodes.map(|x| self.point(x, scratch));
+            return nodes.map(|x| self.point_of_pair(x, scratch));
         }
         let reflected = nodes.map(|x| -x);
         let mut of =
@@ -240,7 +257,7 @@ impl Piece {
         })
     }
 
-    /// Loss and density of P at x, from r_P(x) and r_Q(−x).
+    /// Loss and density of P at x without a gate, from r_P(x) and r_Q(−x).
     fn point_of(&self, x: f64, [p, q]: [Option<Ratio>; 2]) -> Point {
         let sigma = self.noise_multiplier();
         let variance = sigma * sigma;
@@ -267,9 +284,6 @@ impl Piece {
             point.size += size(&q);
         }
         point.log_density += Normal::new(sigma).log_scale();
-        if let Some(gate) = &self.gate {
-            point.log_density += gate.log_probability(x);
-        }
         point
     }
 

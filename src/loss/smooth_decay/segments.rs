@@ -87,6 +87,15 @@ pub(super) fn end_segment(
     sum
 }
 
+/// A bound on what [`end_segment`] bounds, from one height to another, that takes no posterior law: the noise grows by at most e^{a²/2s²} and no modulus of a ratio grows, so that the integrand
+/// grows by no more unless a power of 1/r_Q does.
+pub(super) fn crude_end_segment(piece: &Piece, z: Complex64, (from, height): (f64, f64)) -> f64 {
+    if piece.in_q && z.re > 0.0 {
+        return f64::INFINITY;
+    }
+    (height - from).max(0.0) * (0.5 * (height / piece.imaginary_scale()).powi(2)).exp()
+}
+
 /// [`end_segment`] between two heights where the zeros of r are real: its modulus falls with the height, and its angle grows while that of one member is at most π/2.
 ///
 /// On every part the moduli are bounded by those at its ends, and θ is at least what it is at the lower one, or the bounds for all of the part. As θ grows about linearly

@@ -142,6 +142,19 @@ fn the_segment_at_an_end_is_bounded_and_nearly_attained() {
                 let named = format!("{mixed:?} {c} {shift} {y}: {bound} {exact}");
                 assert!(bound >= exact * 0.998, "{named}");
                 assert!(bound < 2.0 * exact, "{named}");
+                let z = Complex64::new(c, y);
+                let crude = crude_end_segment(&piece, z, (0.0, shift));
+                assert!(crude >= exact, "{named} {crude}");
+                assert_eq!(crude.is_infinite(), mixed.1 && c > 0.0, "{named}");
+                // It counts no ratio, whose modulus falls, and no frequency.
+                assert!(
+                    shift > 0.1 || crude.is_infinite() || crude < 1.1 * exact,
+                    "{named} {crude}"
+                );
+                assert_eq!(
+                    crude_end_segment(&piece, z, (shift, 0.5 * shift)),
+                    if crude.is_infinite() { crude } else { 0.0 }
+                );
             }
         }
     }

@@ -3,6 +3,7 @@
 use super::*;
 use crate::loss::MixturePair;
 use crate::loss::characteristic_function::smooth_changes;
+use crate::loss::smooth_piece::Piece;
 use crate::step::{Direction, GroupLaw};
 use realfft::num_complex::Complex64;
 
@@ -172,7 +173,7 @@ fn a_cut_far_out_leaves_nothing_out_on_the_other_side() {
         let whole = loss(2, 5.34e-4, 18.0, direction).nodes(36.0, 0.0, &[Path::REAL], -33.0);
         for sigmas in [10.0, 50.0, 58.0, 60.0] {
             let mut cut = loss(2, 5.34e-4, 18.0, direction);
-            cut.pieces[0].end = 18.0 * sigmas;
+            cut.pieces[0].cut_near(18.0 * sigmas);
             let nodes = cut.nodes(36.0, 0.0, &[Path::REAL], -33.0);
             let off = (nodes.log_moment.value - whole.log_moment.value).abs();
             assert!(
