@@ -273,9 +273,13 @@ fn band_with(
         Start::WholeLaw(c) => FarRuns::saddle(segments, far, c, epsilon)?,
         Start::Guess(c) => FarRuns::saddle_around(segments, far, c, epsilon)?,
     };
-    if near.left_out.is_empty() && rough.log_bound - rough.c * epsilon < question.allowed - NEGLIGIBLE {
-        found.neglect(rough.c, rough.log_bound);
-        return Some(());
+    let is_negligible = |log_moment: f64| log_moment - rough.c * epsilon < question.allowed - NEGLIGIBLE;
+    if near.left_out.is_empty() && is_negligible(rough.log_moment) {
+        let log_bound = far_runs::log_bound(segments, far, rough.c);
+        if is_negligible(log_bound) {
+            found.neglect(rough.c, log_bound);
+            return Some(());
+        }
     }
     let mut best: Option<(Tilt, f64, f64)> = None;
     for factor in FLATTER {

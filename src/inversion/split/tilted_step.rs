@@ -35,7 +35,8 @@ impl<'a> Split<'a> {
         c: f64,
         log_tolerance: f64,
     ) -> Option<Self> {
-        let rough = far.moments(c, ROUGH).log_moment - segment.loss.moments(c, ROUGH).log_moment;
+        let rough =
+            far.estimated_moments(c, ROUGH).log_moment - segment.loss.estimated_moments(c, ROUGH).log_moment;
         let log_far = segment.steps.ln() + rough.value;
         let far_tolerance = (log_tolerance - log_far).min(LARGEST_TOLERANCE);
         let whole_tolerance = if log_far < LOG_RARE {
