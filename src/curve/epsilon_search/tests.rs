@@ -129,6 +129,36 @@ fn an_upper_end_has_the_margin_or_says_that_it_has_none() {
     assert!(!has_margin && interval.upper - interval.lower <= 1e-6 * interval.upper);
 }
 
+/// Where a search starts at the root and δ falls steeply, the slope is measured beside it: there is room for a margin as wide as the enclosures, which are far wider
+/// than the margin that is asked for. On a curve that is flat there is none.
+#[test]
+fn a_steep_curve_has_a_margin_as_wide_as_its_enclosures() {
+    for (slope, width, is_wide) in [
+        (1e5, 2e-3, true),
+        (1e5, 6e-3, true),
+        (1e5, 0.05, false),
+        (30.0, 2e-5, false),
+    ] {
+        let log_delta = -20.0;
+        let curve = |epsilon: f64, _: &Accuracy| {
+            let middle = log_delta - slope * (epsilon - 1.0);
+            Enclosure::of_logs(middle - 0.5 * width, middle + 0.5 * width)
+        };
+        let query = Query {
+            margin: 1e-6,
+            ..query(log_delta, (1.0, 0.7 * slope))
+        };
+        let Found {
+            interval, has_margin, ..
+        } = epsilon(curve, &query).unwrap();
+        assert_eq!(has_margin, is_wide, "{slope} {width}");
+        let upper = curve(interval.upper, &Accuracy::of_width(1e-6)).log_upper;
+        assert!(!has_margin || upper <= log_delta - width, "{slope} {width}: {upper}");
+        assert!(interval.lower <= 1.0 && interval.upper >= 1.0, "{interval:?}");
+        assert!(!has_margin || interval.upper - interval.lower <= 1e-6, "{interval:?}");
+    }
+}
+
 #[test]
 fn a_curve_without_lower_bounds_has_an_upper_end_only() {
     let curve = |epsilon: f64, _: &Accuracy| Enclosure::of_logs(f64::NEG_INFINITY, log_curve(epsilon));
