@@ -26,6 +26,8 @@ const SINGULAR_MARGIN: f64 = 1e-12;
 const WIDE: f64 = 1.1;
 /// Relative width of δ that routes which truncate are given to see how far out they must, and of a δ that is only compared with another one.
 const ROUGH_WIDTH: f64 = 1e-2;
+/// log of the factor by which Chernoff's bound at a tilt may exceed a δ for it to be worthwhile to compare a contour there with it.
+const WORTHWHILE: f64 = 5.0;
 /// Relative width of an ε that is an estimate.
 const ROUGH_TOLERANCE: f64 = 1e-3;
 /// The starting point of a search where nothing is known of the answer.
@@ -184,30 +186,42 @@ impl ComposedLoss {
         known.meet(self.noisy_delta(epsilon, accuracy))
     }
 
-    /// Certified log δ at ε, as far as it says whether it is at most `threshold`: by Chernoff's bound at a tilt that may be near the best one, then
-    /// roughly, and to a relative width of δ only where log δ is close to the threshold.
+    /// Certified log δ at ε, as far as it says whether it is at most `threshold`: by Chernoff's bound at a tilt that may be near the best one, by a contour there,
+    /// then roughly at a tilt of its own, and to a relative width of δ only where log δ is close to the threshold.
     pub(crate) fn delta_beside(
         &mut self,
         epsilon: f64,
         (threshold, width): (f64, f64),
         tilt: Option<f64>,
     ) -> Enclosure {
-        if let Some(c) = tilt {
+        let rough = Accuracy::side_of(threshold, width.max(ROUGH_WIDTH));
+        if let Some(c) = tilt.filter(|c| self.has_bounds_at(*c)) {
             let bound = self.bound_at(c, epsilon);
             if bound.log_upper <= threshold {
                 return bound;
             }
+            if bound.log_upper <= threshold + WORTHWHILE {
+                let found = bound.meet(self.losses.side_by_tilt(c, epsilon, &rough));
+                if found.is_on_one_side_of(Some(threshold)) {
+                    return found;
+                }
+            }
         }
-        let roughly = self.delta_for(epsilon, &Accuracy::side_of(threshold, width.max(ROUGH_WIDTH)));
+        let roughly = self.delta_for(epsilon, &rough);
         if width >= ROUGH_WIDTH || roughly.is_on_one_side_of(Some(threshold)) {
             return roughly;
         }
         roughly.meet(self.delta_for(epsilon, &Accuracy::side_of(threshold, width)))
     }
 
+    /// Whether δ is that of the losses, and bounds at this tilt are of use.
+    fn has_bounds_at(&self, c: f64) -> bool {
+        self.noiseless.is_none() && self.singular.is_absent() && c > 0.0 && c.is_finite()
+    }
+
     /// Chernoff's bound at a tilt, where that is above 0 and the bound costs little.
     pub(crate) fn bound_at(&mut self, c: f64, epsilon: f64) -> Enclosure {
-        if self.noiseless.is_none() && self.singular.is_absent() && c > 0.0 && c.is_finite() {
+        if self.has_bounds_at(c) {
             self.losses.chernoff_at(c, epsilon)
         } else {
             Enclosure::TRIVIAL

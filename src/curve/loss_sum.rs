@@ -1,5 +1,7 @@
 //! The sum of the privacy losses of all steps of a run in one direction, where P and Q have the same outputs.
 
+mod at_tilt;
+
 use crate::curve::accuracy::{Accuracy, attainable_at};
 use crate::curve::epsilon_search::StartingPoint;
 use crate::curve::evaluators::Evaluators;
@@ -302,17 +304,6 @@ impl LossSum {
             .fold(Enclosure::TRIVIAL, Enclosure::meet)
     }
 
-    /// Chernoff's bound at a tilt c > 0, where moments cost little.
-    pub(crate) fn chernoff_at(&mut self, c: f64, epsilon: f64) -> Enclosure {
-        if !self.segments.iter().all(|segment| segment.loss.has_cheap_moments()) {
-            return Enclosure::TRIVIAL;
-        }
-        Total::at(&mut self.segments, c).map_or(Enclosure::TRIVIAL, |total| {
-            let log_moment = total.log_moment.upper();
-            MomentBound { c, log_moment }.chernoff(epsilon)
-        })
-    }
-
     /// Upper bound on the Rényi divergence of order α > 1: A(α − 1)/(α − 1), and the largest loss.
     pub(crate) fn renyi(&mut self, order: f64, largest_loss: f64) -> f64 {
         let c = order - 1.0;
@@ -423,7 +414,6 @@ fn level_for(log_needed: f64) -> f64 {
 mod tests {
     use super::*;
     use crate::curve::routes;
-    use crate::inversion::reference::GaussianRun;
     use crate::step::{Direction, GroupLaw};
 
     /// Two steps of randomised response, of which nearly every answer is true: S = 2·log(p/(1 − p)) = 13.814 with probability p² = 0.998, so
@@ -445,22 +435,6 @@ mod tests {
                 bound.log_lower <= exact.log_upper && exact.log_lower <= bound.log_upper,
                 "{epsilon}: {bound:?} {exact:?}"
             );
-        }
-    }
-
-    #[test]
-    fn chernoffs_bound_at_a_tilt_is_that_of_the_moment() {
-        let (run, epsilon) = (GaussianRun::new(0.1, 200.0), 3.0);
-        let mut sum = LossSum::new(run.segments(), 1e-15);
-        for c in [0.5, 1.0, 2.0] {
-            let log_moment = run.log_moment(c);
-            let wanted = MomentBound { c, log_moment }.chernoff(epsilon);
-            let found = sum.chernoff_at(c, epsilon);
-            assert!(
-                (found.log_upper - wanted.log_upper).abs() < 1e-12,
-                "{c}: {found:?} {wanted:?}"
-            );
-            assert!(found.log_upper > run.log_delta(epsilon), "{c}: {found:?}");
         }
     }
 

@@ -318,6 +318,17 @@ impl Truncated {
         found.meet(self.on_contours((form, limits), c, epsilon, accuracy, found))
     }
 
+    /// log δ of the whole law by a contour at this tilt for a δ that is expected, within `limits`.
+    pub(crate) fn by_tilt(&mut self, c: f64, epsilon: f64, accuracy: &Accuracy, limits: Limits) -> Enclosure {
+        let accurate = (accuracy.log_fraction() - LOG_MARGIN, None, accuracy.expected());
+        let contour = self.contours_for(Form::Inversion, (c, epsilon), accurate, limits);
+        let found = contour.map_or(Enclosure::TRIVIAL, |contour| {
+            self.work += contour.work();
+            self.evaluators.by_contour(&contour, epsilon)
+        });
+        self.evaluators.whole(found)
+    }
+
     /// By one route; `None` if it does not apply.
     pub(crate) fn delta_by(&mut self, form: Form, epsilon: f64, width: f64) -> Option<Enclosure> {
         let c = self.tilt_for(epsilon)?;
