@@ -176,7 +176,7 @@ SLOW = {
 }  # fmt: skip
 """Those that take the checker more than two seconds."""
 LONG = {"benchmark-bins", "benchmark-cut", "fixed-bins"}
-"""Those that take it most of a minute."""
+"""Those that take it ten seconds to a minute."""
 
 if __name__ == "__main__":
     for name in sys.argv[1:] or CURVES:

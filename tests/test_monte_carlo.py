@@ -143,12 +143,12 @@ COVERED = [
     # (group size, rate, sigma, steps, epsilon, direction, tilt, samples)
     (4, 0.05, 1.0, 1, 0.7, "remove", 0.0, 2_000),
     pytest.param(4, 0.05, 1.0, 1, 0.7, "remove", None, 300, marks=pytest.mark.slow),
-    (4, 0.05, 0.6, 1, 0.15, "add", 0.0, 2_000),
     pytest.param(4, 0.05, 0.6, 1, 0.15, "add", None, 300, marks=pytest.mark.slow),
-    (1, 0.3, 0.8, 1, 2.5, "remove", None, 50),
+    (4, 0.05, 0.6, 1, 0.15, "add", 0.0, 2_000),
     (1, 0.3, 0.8, 1, 2.5, "remove", 2.0, 1_000),
-    (1, 1.0, 4.0, 10, 1.0, "add", 0.0, 1_000),
+    (1, 0.3, 0.8, 1, 2.5, "remove", None, 50),
     (1, 1.0, 4.0, 10, 1.0, "add", 3.0, 1_000),
+    (1, 1.0, 4.0, 10, 1.0, "add", 0.0, 1_000),
     pytest.param(4, 0.01, 1.0, 10, 2.0, "remove", None, 1_000, marks=pytest.mark.slow),
 ]
 

@@ -22,11 +22,12 @@ REPETITIONS = 40
         [
             ("add_remove", 1e-5),
             ("add_remove", 0.0),
+            ("add_remove", 0.3),
             ("replace", 0.0),
             ("replace", 1e-5),
-            ("add_remove", 0.3),
             ("replace", 0.3),
-        ]
+        ],
+        3,
     ),
 )
 def test_means_are_unbiased_and_as_exact_as_they_say(adjacency, delta):

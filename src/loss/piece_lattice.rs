@@ -31,11 +31,15 @@ impl Piece {
         self.cut(output, CELLS_OF_PARTS);
     }
 
-    /// Ends the piece at an output or less than that many cells beyond, at a multiple of them; at least a cell of it is left.
+    /// Ends the piece at an output or less than that many cells beyond, at a multiple of them; at least a cell of it is left. One that is out of reach, or infinite, is no
+    /// end.
     fn cut(&mut self, output: f64, cells: f64) {
         let width = self.noise_multiplier() * f64::from(CELL).exp2();
         let place = ((output - self.origin) / (width * cells)).ceil() * cells;
-        let cell = place.clamp(-MOST_CELLS, MOST_CELLS) as i64;
+        if place.is_nan() || place >= MOST_CELLS {
+            return;
+        }
+        let cell = place.max(-MOST_CELLS) as i64;
         let cell = if self.start.is_finite() { cell.max(1) } else { cell };
         if self.end_cell.is_none_or(|end| cell < end) {
             self.end_cell = Some(cell);
@@ -140,6 +144,9 @@ mod tests {
             assert!(part.end >= cut - 1.0 && part.end < cut, "{cut}: {}", part.end);
             assert_eq!(truncated.truncated(cut + 1.0).end, cut);
         }
+        let mut endless = piece(f64::NEG_INFINITY, f64::INFINITY);
+        endless.cut_near(f64::INFINITY);
+        assert_eq!((endless.end, endless.end_cell), (f64::INFINITY, None));
         // A piece with a start keeps a cell.
         let mut short = piece(0.4, f64::INFINITY);
         short.cut_near(0.1);

@@ -106,6 +106,24 @@ fn steps_that_reveal_membership_add_their_singular_mass_and_their_offset() {
     assert!((found.log_upper - inner.log_upper).abs() < 1e-12);
 }
 
+/// What outputs reveal for certain is part of δ: bounds at a tilt, which are of the other losses alone, say nothing of it.
+#[test]
+fn a_comparison_counts_the_singular_mass() {
+    let loss = mixture(0.01, 1.0, Direction::Remove);
+    let revealing = StepOutcome::RevealsMembership {
+        log_unseen: 0.9f64.ln(),
+    };
+    let mut run = ComposedLoss::new(vec![(revealing, 1), (StepOutcome::Loss(loss), 10)], false);
+    let epsilon = 1.0;
+    let found = run.delta(epsilon, 1e-6);
+    assert!(found.log_lower > 0.1f64.ln() - 1e-9, "{found:?}");
+    for threshold in [0.05f64.ln(), 0.099f64.ln()] {
+        let beside = run.delta_beside(epsilon, (threshold, 1e-6), Some(1.0));
+        assert!(beside.log_lower > threshold, "{threshold}: {beside:?}");
+    }
+    assert_eq!(run.bound_at(1.0, epsilon), Enclosure::TRIVIAL);
+}
+
 /// Five steps in which a record that is seen rarely takes part: the sum of total variations is nearly attained.
 #[test]
 fn the_crude_bound_at_zero_is_above_delta_and_close_to_it_for_rare_losses() {

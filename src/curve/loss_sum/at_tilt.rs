@@ -27,7 +27,8 @@ impl LossSum {
         })
     }
 
-    /// log δ at ε by a contour at a tilt c > 0, if it takes few points to know on which side of the threshold it is.
+    /// log δ at ε by a contour at a tilt c > 0, if it takes few points to know on which side of the threshold it is; nothing for steps of several kinds, each of which
+    /// would have to be tilted first.
     pub(crate) fn side_by_tilt(&mut self, c: f64, epsilon: f64, accuracy: &Accuracy) -> Enclosure {
         let is_served = self.has_cheap_moments() && self.has_transform() && kinds(&self.segments) == 1;
         let Some(threshold) = accuracy.threshold.filter(|_| is_served && !self.is_on_lattice()) else {

@@ -176,7 +176,7 @@ mod tests {
             let exact = steps * log_whole + (-(steps * (-(log_far - log_whole).exp()).ln_1p()).exp_m1()).ln();
             let mut segments = [Segment { loss, steps }];
             let found = log_bound(&mut segments, &mut [far], c);
-            // The moments of the estimate leave out e^−12.
+            // Its moments leave out e^−12.
             assert!(exact <= found + 1e-5, "{steps} {c}: {exact} {found}");
             assert!(found < exact + 0.5, "{steps} {c}: {exact} {found}");
         }
