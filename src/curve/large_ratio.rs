@@ -220,7 +220,7 @@ struct Part {
 /// A copy of these segments, without a step of one of them.
 fn without(segments: &[Segment], one: Option<usize>) -> Vec<Segment> {
     let of = |(i, segment): (usize, &Segment)| Segment {
-        loss: segment.loss.truncated(f64::NEG_INFINITY).0,
+        loss: segment.loss.truncated(f64::NEG_INFINITY, segment.steps).0,
         steps: segment.steps - f64::from(u8::from(one == Some(i))),
     };
     let all = segments.iter().enumerate().map(of);

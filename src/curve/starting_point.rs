@@ -148,7 +148,7 @@ mod tests {
         let log_delta = 1e-7f64.ln();
         let mut composed = ComposedLoss::new(vec![(StepOutcome::Loss(loss()), 28)], true);
         let exact = composed.epsilon(log_delta, 1e-6).unwrap();
-        let (loss, _) = loss().truncated(-60.0);
+        let (loss, _) = loss().truncated(-60.0, 1.0);
         let mut segments = [Segment { loss, steps: 28.0 }];
         let saddle = saddle::for_log_delta(&mut segments, log_delta).unwrap();
         assert!((saddle.epsilon / exact.upper - 1.0).abs() > 0.2, "{saddle:?}");
@@ -170,7 +170,7 @@ mod tests {
     /// Where so little noise is needed that no line has few enough points, there is no estimate.
     #[test]
     fn there_is_no_estimate_next_to_zero() {
-        let (loss, _) = loss().truncated(-60.0);
+        let (loss, _) = loss().truncated(-60.0, 1.0);
         let mut segments = [Segment { loss, steps: 28.0 }];
         assert_eq!(smoothed_log_delta(&mut segments, 1e-9, 0.0), None);
     }

@@ -104,7 +104,7 @@ impl Truncated {
         let steps: f64 = segments.iter().map(|segment| segment.steps).sum();
         let mut truncated_mass = LogSum::default();
         let mut cut = |segment: &Segment| {
-            let (loss, log_mass) = segment.loss.truncated(-level - steps.ln());
+            let (loss, log_mass) = segment.loss.truncated(-level - steps.ln(), segment.steps);
             truncated_mass.add(log_mass + segment.steps.ln());
             Segment {
                 loss,

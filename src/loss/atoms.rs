@@ -201,7 +201,7 @@ impl PrivacyLoss for AtomLoss {
         one_step::of_rounded_logs(delta.lower().max(0.0).ln(), delta.upper().ln())
     }
 
-    fn truncated(&self, _: f64) -> (StepLoss, f64) {
+    fn truncated(&self, _: f64, _steps: f64) -> (StepLoss, f64) {
         (StepLoss::new(self.clone()), f64::NEG_INFINITY)
     }
 

@@ -71,6 +71,38 @@ pub(crate) fn smooth_changes(nodes: &Nodes, spacing: f64, last: usize, tolerance
         .collect()
 }
 
+/// Σ w (e^{ijhx} − 1) for every j = 0..=last and h = `spacing`, of weights w of any sign and places x without errors of their own.
+///
+/// Up to `most_rotations` products they are summed by rotations, whose bound on the error is a few times smaller.
+pub(crate) fn changes_at(
+    (weights, places): (&[f64], &[f64]),
+    spacing: f64,
+    last: usize,
+    most_rotations: usize,
+) -> Vec<Approx<Complex64>> {
+    let (mut law, mut mass) = (Law::default(), 0.0);
+    for (&weight, &place) in weights.iter().zip(places) {
+        law.add(weight, place);
+        mass += weight.abs();
+    }
+    let count = weights.len();
+    let is_transform_better = count * last > most_rotations && transform_pays(count, last);
+    let transformed = is_transform_better
+        .then(|| nonuniform_transform::sums(&law, spacing, last))
+        .flatten();
+    let of_transform = transformed.is_some().then(|| SumError::new(&law, spacing, last));
+    let sums = transformed.unwrap_or_else(|| rotations::sums(&law, spacing, last));
+    let at = |(j, sum): (usize, Complex64)| {
+        let y = j as f64 * spacing;
+        let rounding = match &of_transform {
+            Some(error) => error.at(j),
+            None => rotations::error(j) * (y * law.mean_size).min(2.0 * mass),
+        };
+        Approx::new(sum, 1.01 * (rounding + 3.0 * f64::EPSILON * y * law.mean_size))
+    };
+    sums.into_iter().enumerate().map(at).collect()
+}
+
 /// The losses of at most `largest`, if they are many, and all others.
 fn by_size(nodes: &Nodes, largest: f64) -> (Law, Law) {
     let (mut small, mut others) = (Law::default(), Law::default());
@@ -92,7 +124,7 @@ const MANY_SMALL: usize = 32;
 
 /// Rotations in all, some 5 ms of them, from which on a transform is used though it is less accurate. Of 400 random runs 58 need inversion of
 /// their runs with a large loss; with a fifth of this number 61 do, because the contours of all runs are wider by rounding.
-const MANY_PRODUCTS: usize = 5_000_000;
+pub(crate) const MANY_PRODUCTS: usize = 5_000_000;
 
 /// Whether one transform takes less time than rotations of so many nodes from one frequency to the next.
 fn transform_pays(nodes: usize, last: usize) -> bool {
@@ -163,6 +195,30 @@ mod tests {
         }
         assert!(transformed[1].error > 2.0 * rotated[1].error);
         assert!(distances(&transformed, &rotated).iter().any(|&off| off > 0.0));
+    }
+
+    /// Weights of both signs, whose mass is far from 1: by rotations and by a transform the sums are those of sines and cosines up to their errors, of which they take a part.
+    #[test]
+    fn changes_at_places_are_within_their_errors() {
+        let law: Vec<(f64, f64)> = (0..900)
+            .map(|i| (f64::from(i * i % 997) / 256.0 - 1.0, f64::from(1 - 2 * (i % 2)) * 0.25))
+            .collect();
+        let (places, weights): (Vec<f64>, Vec<f64>) = law.iter().copied().unzip();
+        let (spacing, last) = (0.0625, 2_000);
+        for most in [0, usize::MAX] {
+            let found = changes_at((&weights, &places), spacing, last, most);
+            let mut most_of_error = 0.0f64;
+            for j in (0..=last).step_by(37) {
+                let off = (found[j].value - direct(&law, spacing, j)).norm();
+                assert!(off <= found[j].error, "{most} {j}: {off:e} {:e}", found[j].error);
+                most_of_error = most_of_error.max(off / found[j].error.max(1e-300));
+            }
+            // Bounds are for the worst signs of all roundings.
+            assert!(most_of_error > 1e-4, "{most}: {most_of_error:e}");
+        }
+        let [by_transform, by_rotations] =
+            [0, usize::MAX].map(|most| changes_at((&weights, &places), spacing, last, most));
+        assert!(by_transform[1].error > by_rotations[1].error);
     }
 
     #[test]

@@ -240,7 +240,7 @@ impl PrivacyLoss for GaussianLoss {
         self.delta(epsilon, effort)
     }
 
-    fn truncated(&self, _: f64) -> (StepLoss, f64) {
+    fn truncated(&self, _: f64, _steps: f64) -> (StepLoss, f64) {
         (StepLoss::new(self.clone()), f64::NEG_INFINITY)
     }
 

@@ -90,12 +90,12 @@ impl PrivacyLoss for IndependentSum {
         false
     }
 
-    fn truncated(&self, log_mass: f64) -> (StepLoss, f64) {
+    fn truncated(&self, log_mass: f64, steps: f64) -> (StepLoss, f64) {
         let allowed = log_mass - (self.parts.len() as f64).ln();
         // Of logarithms, as what is lost may be too little for an f64.
         let (mut parts, mut lost) = (Vec::new(), LogSum::default());
         for part in &self.parts {
-            let (kept, log_lost) = part.truncated(allowed);
+            let (kept, log_lost) = part.truncated(allowed, steps);
             parts.push(kept);
             lost.add(log_lost);
         }
@@ -250,12 +250,12 @@ mod tests {
         let law = GroupLaw::binomial(1, 0.2).unwrap();
         let parts = (0..2).map(|_| StepLoss::mixture(&law, 0.5, Direction::Remove).unwrap().unwrap());
         let sum = StepLoss::independent_sum(parts.collect());
-        let (_, log_lost) = sum.truncated(-40.0);
+        let (_, log_lost) = sum.truncated(-40.0, 1.0);
         assert!(log_lost <= -39.0, "{log_lost}");
         // Twice what either part loses, also where that is no positive number.
         let one = StepLoss::mixture(&law, 0.5, Direction::Remove).unwrap().unwrap();
-        let (_, of_one) = one.truncated(-800.0 - std::f64::consts::LN_2);
-        let (_, log_lost) = sum.truncated(-800.0);
+        let (_, of_one) = one.truncated(-800.0 - std::f64::consts::LN_2, 1.0);
+        let (_, log_lost) = sum.truncated(-800.0, 1.0);
         assert!(log_lost >= of_one + std::f64::consts::LN_2, "{log_lost} {of_one}");
     }
 }

@@ -84,7 +84,7 @@ impl PrivacyLoss for LaplaceLoss {
         self.enclosure_of_one_step(epsilon)
     }
 
-    fn truncated(&self, log_mass: f64) -> (StepLoss, f64) {
+    fn truncated(&self, log_mass: f64, _steps: f64) -> (StepLoss, f64) {
         let (loss, log_left_out) = self
             .without_rare(log_mass)
             .unwrap_or_else(|| (self.clone(), f64::NEG_INFINITY));

@@ -92,8 +92,9 @@ pub trait PrivacyLoss: Debug + Send + Sync {
     }
 
     /// A copy without the outputs of the far tail that P has with a probability of about e^`log_mass`, and the log of the
-    /// probability that was really left out: far tails make moments explode. −∞ where nothing is left out.
-    fn truncated(&self, log_mass: f64) -> (StepLoss, f64);
+    /// probability that was really left out: far tails make moments explode. −∞ where nothing is left out. The more `steps` a run has, the smaller
+    /// are the tilts at which moments are needed: of one step they are largest.
+    fn truncated(&self, log_mass: f64, steps: f64) -> (StepLoss, f64);
 
     /// Number of terms in the densities that a grid evaluates at each output; 0 where it evaluates none.
     fn density_terms(&self) -> usize;
@@ -314,7 +315,7 @@ pub struct LossByRatio {
 impl LossByRatio {
     /// A loss of which no ratio counts as large, without the outputs that P has hardly ever.
     pub(crate) fn without_large(loss: &(impl PrivacyLoss + ?Sized), split: &RatioSplit) -> Self {
-        let (none, log_beyond) = loss.truncated(split.log_mass_beyond);
+        let (none, log_beyond) = loss.truncated(split.log_mass_beyond, split.steps);
         Self {
             none,
             one: Vec::new(),

@@ -246,7 +246,7 @@ impl PrivacyLoss for PublicOutcomeLoss {
 
     /// Every part may lose the same probability, in terms of the whole: rare parts lose more of their own tail, and a part that is rarer
     /// than that is left out.
-    fn truncated(&self, log_mass: f64) -> (StepLoss, f64) {
+    fn truncated(&self, log_mass: f64, steps: f64) -> (StepLoss, f64) {
         let mut lost = LogSum::default();
         let mut parts = Vec::new();
         for (log_weight, loss) in &self.parts {
@@ -255,7 +255,7 @@ impl PrivacyLoss for PublicOutcomeLoss {
                 lost.add(*log_weight);
                 continue;
             }
-            let (part, log_lost) = loss.truncated(allowed);
+            let (part, log_lost) = loss.truncated(allowed, steps);
             lost.add(log_lost + log_weight);
             parts.push((*log_weight, part));
         }

@@ -143,7 +143,7 @@ mod tests {
             (Direction::Add, -300.0),
         ] {
             let whole = mixture(2, 0.1, 1.3, direction);
-            let (mut truncated, log_lost) = whole.truncated(log_mass);
+            let (mut truncated, log_lost) = whole.truncated(log_mass, 1.0);
             assert!(log_lost <= log_mass + 1e-8, "{direction:?}: {log_lost}");
             let sweep = truncated.support(0.0, -40.0).sweeps.remove(0);
             if direction == Direction::Add && log_mass > -40.0 {

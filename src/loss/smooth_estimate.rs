@@ -130,7 +130,7 @@ mod tests {
             let law = GroupLaw::binomial(records, rate).unwrap();
             for direction in [Direction::Remove, Direction::Add] {
                 let loss = StepLoss::mixture(&law, sigma, direction).unwrap().unwrap();
-                let (mut loss, _) = loss.truncated(-40.0);
+                let (mut loss, _) = loss.truncated(-40.0, 1.0);
                 for c in [0.1, 0.5, 2.0] {
                     let (found, certified) = (loss.estimated_moments(c, -40.0), loss.moments(c, -40.0));
                     let relative = |found: f64, exact: f64| ((found - exact) / exact).abs();
@@ -158,7 +158,7 @@ mod tests {
             let whole = StepLoss::mixture(&law, sigma, Direction::Remove).unwrap().unwrap();
             for width in [0.5, 0.02] {
                 let separation = whole.separation(1.0, width).unwrap();
-                let (cut, _) = whole.truncated(-60.0);
+                let (cut, _) = whole.truncated(-60.0, 1.0);
                 for mut part in [
                     whole.near_part(separation, 8.0).unwrap(),
                     cut.far_part(separation).unwrap(),
@@ -183,7 +183,7 @@ mod tests {
         let law = GroupLaw::binomial(2, 0.1).unwrap();
         let mut loss = StepLoss::mixture(&law, 1.0, Direction::Remove).unwrap().unwrap();
         assert!(loss.estimated_moments(1.0, -30.0).log_moment.error < 1e-10);
-        let (mut loss, _) = loss.truncated(-40.0);
+        let (mut loss, _) = loss.truncated(-40.0, 1.0);
         assert!(loss.estimated_moments(-0.5, -30.0).log_moment.error < 1e-10);
         assert!(loss.estimated_moments(0.5, -30.0).log_moment.error.is_infinite());
     }

@@ -180,7 +180,7 @@ impl PrivacyLoss for SmoothLoss {
         one_step::of_piece(piece, epsilon, width.max(one_step::NARROWEST), effort)
     }
 
-    fn truncated(&self, log_mass: f64) -> (StepLoss, f64) {
+    fn truncated(&self, log_mass: f64, _steps: f64) -> (StepLoss, f64) {
         /// Bisections of the output, and the width in σ at which they end: where the cut is need not be exact.
         const BISECTIONS: usize = 60;
         const ACCURACY: f64 = 1e-3;
@@ -281,7 +281,7 @@ mod tests {
             StepLoss::replace_fixed_batch(&batch, 1.0).unwrap().unwrap(),
         ] {
             for log_mass in [-3.0, -6.0, -10.0] {
-                let (mut kept, lost) = loss.truncated(log_mass);
+                let (mut kept, lost) = loss.truncated(log_mass, 1.0);
                 let Approx { value, error } = kept.moments(0.0, -40.0).log_moment;
                 let exact = -value.exp_m1();
                 let (found, room) = (lost.exp(), error + 1e-13);

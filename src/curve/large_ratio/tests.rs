@@ -176,7 +176,7 @@ fn moments_of_what_has_two_large_ratios_are_bounded() {
     };
     let (mut found, mut all) = (split(-6.0, -20.0), split(-20.0, -21.0));
     let none = Segment {
-        loss: found.none.truncated(f64::NEG_INFINITY).0,
+        loss: found.none.truncated(f64::NEG_INFINITY, 1.0).0,
         steps: epochs,
     };
     let ranges: Vec<RatioRange> = found.one.iter().map(|(_, range)| *range).collect();
@@ -236,7 +236,7 @@ fn pairs_of_large_losses_are_bounded_by_moments() {
         };
         let mut found = segments[0].loss.by_large_ratio(&split);
         let ranges: Vec<RatioRange> = found.one.iter().map(|(_, range)| *range).collect();
-        let loss = found.none.truncated(f64::NEG_INFINITY).0;
+        let loss = found.none.truncated(f64::NEG_INFINITY, 1.0).0;
         let known = (found.log_some + steps.ln(), -100.0);
         let all = ranges.iter().map(|range| (0, *range));
         // The first is the largest range.

@@ -75,7 +75,7 @@ impl ClusterRuns {
         for (i, segment) in segments.iter().enumerate() {
             let mut others = kinds.clone();
             others[i].1 -= 1.0;
-            let (loss, log_left_out) = segment.loss.truncated(f64::NEG_INFINITY);
+            let (loss, log_left_out) = segment.loss.truncated(f64::NEG_INFINITY, segment.steps);
             if log_left_out > f64::NEG_INFINITY {
                 return None;
             }

@@ -103,7 +103,7 @@ fn bands_add_up_to_the_delta_of_one_and_of_two_steps() {
             .unwrap();
             assert!(ladder.gates.len() >= 4 && ladder.is_closed, "{:?}", ladder.losses);
             let mut truncated = segments.map(|segment| Segment {
-                loss: segment.loss.truncated(-90.0).0,
+                loss: segment.loss.truncated(-90.0, 1.0).0,
                 steps: segment.steps,
             });
             let hint = (log_tolerance, Some(exact.ln()));
@@ -128,7 +128,7 @@ fn runs_of_small_losses_have_a_contour_of_their_own() {
         let law = GroupLaw::binomial(records, rate).unwrap();
         let loss = StepLoss::mixture(&law, sigma, Direction::Remove).unwrap().unwrap();
         let segments = |level: f64| {
-            let loss = loss.truncated(-level).0;
+            let loss = loss.truncated(-level, 1.0).0;
             [Segment { loss, steps }]
         };
         let mut near_ones = segments(60.0);

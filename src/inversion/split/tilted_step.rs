@@ -102,7 +102,7 @@ mod tests {
             Box::new(*self)
         }
 
-        fn truncated(&self, _: f64) -> (StepLoss, f64) {
+        fn truncated(&self, _: f64, _steps: f64) -> (StepLoss, f64) {
             (StepLoss::new(*self), f64::NEG_INFINITY)
         }
 

@@ -91,15 +91,17 @@ fn tilt_of(bins: &Bins, end: f64, level: f64) -> Option<f64> {
     Some(lambda)
 }
 
-/// A larger b, where outputs beyond it hardly count under the tilts that δ of e^`log_mass` takes either: moments are then
+/// A larger b, where outputs beyond it hardly count under the tilts that δ of e^`log_mass` takes after so many `steps` either: moments are then
 /// nearly those of the whole law. `None` where they would count.
-pub(crate) fn far_end(bins: &Bins, log_mass: f64) -> Option<f64> {
+///
+/// A loss that all steps reach together with a probability of e^−x is one that each of them reaches with about e^−x/`steps`.
+pub(crate) fn far_end(bins: &Bins, log_mass: f64, steps: f64) -> Option<f64> {
     let least = least_end(bins, log_mass);
     let variance = bins.widest();
     let square: f64 = bins.parts.iter().map(|part| part.count * part.variance.exp_m1()).sum();
     // A Gaussian loss of this spread takes the tilt √(−2·log_mass)/spread.
-    let gaussian = bins.total * (-2.0 * log_mass / square).sqrt();
-    let lambda = LARGER_TILT * tilt_of(bins, least + FARTHER, -log_mass - ABOVE_MASS)?;
+    let gaussian = bins.total * (-2.0 * log_mass / (steps * square)).sqrt();
+    let lambda = LARGER_TILT * tilt_of(bins, least + FARTHER, (-log_mass - ABOVE_MASS) / steps)?;
     let lambda = lambda.max(LEAST_TILT * gaussian);
     let log_density = |g: f64| lambda / bins.total * (largest(variance, g) - 1.0) - 0.5 * g * g;
     let (mut g, mut peak) = (0.0, 0.0f64);
@@ -133,15 +135,18 @@ mod tests {
     fn a_far_end_is_found_where_no_output_beyond_it_counts() {
         for (t, v, log_mass) in [(10u64, 0.0025f64, -28.0), (4, 1e-4, -60.0), (100, 0.04, -28.0)] {
             let bins = Bins::new(&[(t, v)]).unwrap();
-            let end = far_end(&bins, log_mass).unwrap();
+            let end = far_end(&bins, log_mass, 1.0).unwrap();
             assert!(log_left_out(&bins, end).0 <= log_mass && end >= least_end(&bins, log_mass));
             let spread = (v.exp_m1() / t as f64).sqrt();
             let lambda = 0.75 * (-2.0 * log_mass).sqrt() / spread;
             let log = |g: f64| lambda / t as f64 * (largest(v, g) - 1.0) - 0.5 * g * g;
             assert!(log(end) < -LEAST_LEVEL_BEYOND, "{t} {v}");
         }
-        assert!(far_end(&Bins::new(&[(10, 1.0)]).unwrap(), -28.0).is_none());
-        assert!(far_end(&Bins::new(&[(1000, 1.0)]).unwrap(), -60.0).is_none());
+        // Three steps take a smaller tilt each than one that has all of the loss.
+        let bins = Bins::new(&[(3, 0.00228)]).unwrap();
+        assert!(far_end(&bins, -193.0, 1.0).is_none() && far_end(&bins, -193.0, 3.0).is_some());
+        assert!(far_end(&Bins::new(&[(10, 1.0)]).unwrap(), -28.0, 1.0).is_none());
+        assert!(far_end(&Bins::new(&[(1000, 1.0)]).unwrap(), -60.0, 1.0).is_none());
     }
 
     /// The tilt at which W is so rare: for much noise that of a Gaussian variable.

@@ -37,7 +37,7 @@ pub(super) fn split(bins: &Bins, split: &RatioSplit) -> Option<Split> {
     let deviation = (split.steps * variance).sqrt() / bins.total;
     let largest_loss = (largest(bins.widest(), end) / bins.total).ln_1p();
     let is_of_use = bins.total >= LEAST_BATCHES && largest_loss > deviation;
-    if !is_of_use || TruncatedLaw::far(bins, split.log_mass_beyond).is_some() {
+    if !is_of_use || TruncatedLaw::far(bins, split.log_mass_beyond, split.steps).is_some() {
         return None; // with a far end no ratio counts much under any tilt
     }
     let law = TruncatedLaw::up_to(bins, start)?;
@@ -142,7 +142,7 @@ impl PrivacyLoss for OneLargeRatio {
     }
 
     /// Nothing more is left out.
-    fn truncated(&self, _log_mass: f64) -> (StepLoss, f64) {
+    fn truncated(&self, _log_mass: f64, _steps: f64) -> (StepLoss, f64) {
         (StepLoss::new(Self::new(self.law.clone())), f64::NEG_INFINITY)
     }
 

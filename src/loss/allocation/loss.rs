@@ -13,6 +13,7 @@ use crate::loss::allocation::many_large::ManyLarge;
 use crate::loss::allocation::mellin::{Mellin, locked};
 use crate::loss::allocation::on_lattice::{PlaceLimit, SumsOnLattice};
 use crate::loss::allocation::on_line::SumsOnLine;
+use crate::loss::allocation::one_large;
 use crate::loss::allocation::tilted::TransformLine;
 use crate::loss::allocation::truncated_decay::partial_decay;
 use crate::loss::allocation::truncated_law::TruncatedLaw;
@@ -319,7 +320,10 @@ impl PrivacyLoss for Allocation {
         if self.kept.is_some() {
             return Enclosure::TRIVIAL;
         }
-        little_noise::delta(&self.bins, self.direction, epsilon)
+        match self.direction {
+            Direction::Remove => one_large::delta(&self.bins, epsilon).unwrap_or(Enclosure::TRIVIAL),
+            Direction::Add => little_noise::delta(&self.bins, epsilon),
+        }
     }
 
     /// Parts of epochs are summed on a lattice, and whole epochs where nothing else answers to the width that is asked for, unless more places than a
@@ -343,7 +347,11 @@ impl PrivacyLoss for Allocation {
     }
 
     fn estimate_alone(&self, log_delta: f64) -> Option<(f64, f64)> {
-        self.on_line.estimate(log_delta)
+        let by_one = match self.direction {
+            Direction::Remove if self.kept.is_none() => one_large::estimate(&self.bins, log_delta),
+            _ => None,
+        };
+        by_one.or_else(|| self.on_line.estimate(log_delta))
     }
 
     /// An epoch alone is inverted like a run of several.
@@ -351,11 +359,11 @@ impl PrivacyLoss for Allocation {
         false
     }
 
-    fn truncated(&self, log_mass: f64) -> (StepLoss, f64) {
+    fn truncated(&self, log_mass: f64, steps: f64) -> (StepLoss, f64) {
         if self.kept.is_some() || self.direction == Direction::Add {
             return (StepLoss::new(self.copy()), f64::NEG_INFINITY);
         }
-        let law = TruncatedLaw::far(&self.bins, log_mass).or_else(|| {
+        let law = TruncatedLaw::far(&self.bins, log_mass, steps).or_else(|| {
             let has_many = self.bins.total >= LEAST_BATCHES;
             has_many
                 .then(|| TruncatedLaw::new(&self.bins, log_mass, LARGEST_RATIO))

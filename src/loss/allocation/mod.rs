@@ -27,6 +27,7 @@ mod modulus;
 mod normal_rule;
 mod on_lattice;
 mod on_line;
+mod one_large;
 mod pairs;
 mod places;
 mod rows;

@@ -9,6 +9,8 @@ use crate::loss::allocation::decay::Decay;
 use crate::loss::allocation::kernel::Node;
 use crate::loss::allocation::mellin::{Mellin, RealMoment, locked, log_aliasing, spacing};
 use crate::loss::allocation::normal_rule::Points;
+use crate::loss::characteristic_function::changes_at;
+use crate::special::compensated_sum::CompensatedSum;
 use crate::special::complex_gamma::ln_gamma;
 use realfft::num_complex::Complex64;
 use std::f64::consts::PI;
@@ -16,10 +18,8 @@ use std::sync::Mutex;
 
 /// Distance of the rays in ζ: the amplification of rounding is at most e^{2.53}.
 const RAY_DISTANCE: f64 = 4.5;
-/// Products of phase factors after which they are computed anew.
-const RENEWED: usize = 64;
-/// Roundings of one product of phase factors, in units of ε: √5/2 of the product and √2/2 of the factor.
-const ROUNDINGS_OF_A_PRODUCT: f64 = 2.0;
+/// Roundings of a term, of its turn to the middle and of its part of the sum of all, in units of ε.
+const ROUNDINGS: f64 = 12.0;
 /// Nodes of one ray at most.
 const MOST_NODES: f64 = 2e5;
 
@@ -50,7 +50,8 @@ struct RayNodes {
 /// Σ e^{pu}·ψ_n·e^{iyu} over the nodes for every y, over e^`reference`, and what bounds its error.
 struct RaySums {
     reference: f64,
-    values: Vec<Complex64>,
+    /// With bounds on what the summation rounds.
+    values: Vec<Approx<Complex64>>,
     /// Sum of the moduli, the same weighted with |u|, and the sum of the errors of the terms.
     sizes: f64,
     turned: f64,
@@ -58,15 +59,21 @@ struct RaySums {
 }
 
 impl RayNodes {
+    /// The sums at the multiples of `step` from `first` to `last`.
+    ///
+    /// Terms are turned to the middle of these frequencies. Their real and imaginary parts then are two sums with real weights, whose values at −y are conjugates of those at y.
     fn sums(&self, power: f64, step: f64, (first, last): (usize, usize)) -> RaySums {
         let logs = self.nodes.iter().map(|(u, node)| power * u + node.log_scale);
         let mut sums = RaySums {
             reference: logs.fold(f64::NEG_INFINITY, f64::max),
-            values: vec![Complex64::default(); last + 1 - first],
+            values: Vec::new(),
             sizes: 0.0,
             turned: 0.0,
             errors: 0.0,
         };
+        let middle = usize::midpoint(first, last);
+        let places: Vec<f64> = self.nodes.iter().map(|(u, _)| *u).collect();
+        let mut parts = [Vec::with_capacity(places.len()), Vec::with_capacity(places.len())];
         for (u, node) in &self.nodes {
             let log = power * u + node.log_scale;
             let weight = (log - sums.reference).exp();
@@ -76,16 +83,27 @@ impl RayNodes {
             sums.turned += size * u.abs();
             sums.errors +=
                 weight * node.error + size * f64::EPSILON * (4.0 * (log.abs() + sums.reference.abs()) + 8.0);
-            let turn = Complex64::from_polar(1.0, step * u);
-            let mut current = own;
-            for (i, sum) in sums.values.iter_mut().enumerate() {
-                if i % RENEWED == 0 {
-                    current = own * Complex64::from_polar(1.0, (first + i) as f64 * step * u);
-                }
-                *sum += current;
-                current *= turn;
-            }
+            let turned = own * Complex64::from_polar(1.0, middle as f64 * step * u);
+            parts[0].push(turned.re);
+            parts[1].push(turned.im);
         }
+        let [real, imaginary] = parts.map(|weights| {
+            let mut whole = CompensatedSum::default();
+            weights.iter().for_each(|weight| whole.add(*weight));
+            let changes = changes_at((&weights, &places), step, last - middle, 0);
+            (whole.value(), changes)
+        });
+        sums.values = (first..=last)
+            .map(|j| {
+                let at = |(whole, changes): &(f64, Vec<Approx<Complex64>>)| {
+                    let change = changes[j.abs_diff(middle)];
+                    let value = if j < middle { change.value.conj() } else { change.value };
+                    (value + whole, change.error)
+                };
+                let ((a, of_a), (b, of_b)) = (at(&real), at(&imaginary));
+                Approx::new(a + Complex64::i() * b, of_a + of_b)
+            })
+            .collect();
         sums
     }
 }
@@ -131,7 +149,8 @@ impl TransformLine<'_> {
             return unknown;
         };
         let sums = nodes.sums(self.real.exponent.power, step, (first, last));
-        let finish = |(i, sum): (usize, &Complex64)| self.change(&nodes, &sums, *sum, (first + i) as f64 * step);
+        let finish =
+            |(i, sum): (usize, &Approx<Complex64>)| self.change(&nodes, &sums, *sum, (first + i) as f64 * step);
         sums.values.iter().enumerate().map(finish).collect()
     }
 
@@ -164,23 +183,21 @@ impl TransformLine<'_> {
     }
 
     /// M(w − iy)/M(w) − 1 from the sum over the nodes at y.
-    fn change(&self, nodes: &RayNodes, sums: &RaySums, sum: Complex64, y: f64) -> Approx<Complex64> {
+    fn change(&self, nodes: &RayNodes, sums: &RaySums, sum: Approx<Complex64>, y: f64) -> Approx<Complex64> {
         let (power, angle) = (self.real.exponent.power, nodes.angle);
-        // Half of ε for each addition.
-        let roundings = 0.5 * nodes.nodes.len() as f64 + ROUNDINGS_OF_A_PRODUCT * RENEWED as f64 + 8.0;
         let base = nodes.spacing.ln() + sums.reference - self.real.log;
         let (gamma, gamma_error) = ln_gamma(Complex64::new(power, y));
         let scale = (base - angle * y - gamma.re).exp();
         let phase = power * angle - gamma.im;
-        let value = sum * Complex64::from_polar(scale, phase);
+        let value = sum.value * Complex64::from_polar(scale, phase);
         let slack = f64::EPSILON
-            * (roundings + 4.0 * (power * angle).abs() + 4.0 * gamma.im.abs() + 4.0 * (base.abs() + angle * y));
+            * (ROUNDINGS + 4.0 * (power * angle).abs() + 4.0 * gamma.im.abs() + 4.0 * (base.abs() + angle * y));
         // Roundings in proportion to |u|: four of phases y·u, and that of u itself, which is in y·u and in p·u.
         let of_places = f64::EPSILON * (5.0 * y + power) * sums.turned;
         let offset = (power + y) * Points::common_error(self.log_total);
         let whole = (ln_gamma(Complex64::new(power, 0.0)).0.re - gamma.re + power * nodes.shift - angle * y).exp();
         let decay = |y: f64| self.log_decay(y);
-        let error = scale * (sums.errors + sums.sizes * (slack + gamma_error) + of_places)
+        let error = scale * (sums.errors + sum.error + sums.sizes * (slack + gamma_error) + of_places)
             + value.norm() * (self.real.error + offset) * 1.1
             + log_aliasing(power, angle, nodes.spacing, y, &decay).exp()
             + whole * self.real.log_left_out.exp();

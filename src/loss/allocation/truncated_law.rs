@@ -12,7 +12,7 @@ use crate::loss::allocation::large_batch::LargeBatch;
 use crate::loss::allocation::on_line::batch::{Batch, Tilted};
 use crate::loss::allocation::tilting::{Tilting, tilting_of};
 use crate::loss::allocation::windows::{Window, of_log_normal};
-use crate::special::log_space::LogSum;
+use crate::special::log_space::{LogSum, log_add};
 use crate::special::normal::{log_mills, log_upper_tail};
 use realfft::num_complex::Complex64;
 use std::f64::consts::TAU;
@@ -88,10 +88,10 @@ impl TruncatedLaw {
         is_enough.then(|| Self::up_to(bins, end)).flatten()
     }
 
-    /// The law up to a larger b, where outputs beyond it hardly count under the tilts that δ of e^`log_mass` takes either: moments are then
-    /// nearly those of the whole law. `None` where they would count.
-    pub(crate) fn far(bins: &Bins, log_mass: f64) -> Option<Self> {
-        far_end(bins, log_mass).and_then(|end| Self::up_to(bins, end))
+    /// The law up to a larger b, where outputs beyond it hardly count under the tilts that δ of e^`log_mass` takes after so many `steps` either:
+    /// moments are then nearly those of the whole law. `None` where they would count.
+    pub(crate) fn far(bins: &Bins, log_mass: f64, steps: f64) -> Option<Self> {
+        far_end(bins, log_mass, steps).and_then(|end| Self::up_to(bins, end))
     }
 
     /// The law with g ≤ `end`; `None` where its rule has too many nodes.
@@ -184,11 +184,32 @@ impl TruncatedLaw {
         Some(all)
     }
 
-    /// log of a bound on E_Q[W^w; what is left out], w > 0.
-    ///
-    /// Powers w ≥ 1 are convex, so that W^w is at most the mean of the Y^w, and either that Y or another one is left out. For w < 1,
-    /// W^w ≤ 1 + W.
-    pub(crate) fn log_moment_left_out(&self, w: f64) -> f64 {
+    /// log of a bound on E_Q[W^w; what is left out], w > 0, where log E_Q[W^w] of the whole law is at most `log_moment`.
+    pub(crate) fn log_moment_left_out(&self, w: f64, log_moment: f64) -> f64 {
+        self.log_left_out_by_convexity(w)
+            .min(self.log_left_out_by_norm(w, log_moment))
+    }
+
+    /// log of the bound by norms, w ≥ 1: on the event that Y_i is left out, the w-norm of W is at most that of W − Y_i/t plus that of Y_i/t, by Minkowski's
+    /// inequality. W − Y_i/t does not depend on the event and is at most W. Where batches are many, a single one that is left out hardly matters for W.
+    fn log_left_out_by_norm(&self, w: f64, log_moment: f64) -> f64 {
+        if w < 1.0 {
+            return f64::INFINITY;
+        }
+        let mut sum = LogSum::default();
+        for part in &self.parts {
+            let of_others = (log_moment + log_upper_tail(part.end)) / w;
+            let own = 0.5 * w * (w - 1.0) * part.variance + log_upper_tail(part.end - w * part.variance.sqrt());
+            let of_one = own / w - self.total.ln();
+            let rounding = 1e-14 * w * (1.0 + of_others.abs() + of_one.abs());
+            sum.add(part.count.ln() + w * log_add(of_others, of_one) + rounding);
+        }
+        sum.ln() + 1e-9
+    }
+
+    /// log of the bound by convexity: powers w ≥ 1 are convex, so that W^w is at most the mean of the Y^w, and either that Y or another one is left out. For
+    /// w < 1, W^w ≤ 1 + W.
+    fn log_left_out_by_convexity(&self, w: f64) -> f64 {
         let mut sum = LogSum::default();
         let order = w.max(1.0);
         for part in &self.parts {
@@ -313,9 +334,37 @@ mod tests {
             );
             for w in [1.0, 3.0, 7.5] {
                 let exact = 0.5 * w * (w - 1.0) * v + log_upper_tail(end - w * v.sqrt());
-                let bound = law.log_moment_left_out(w);
+                let bound = law.log_moment_left_out(w, f64::INFINITY);
                 assert!(exact <= bound && bound < exact + 0.5, "{v} {w}: {exact} {bound}");
             }
         }
+    }
+
+    /// E[W²; some g is above b] of many batches, which is what E[W²] has more than E[W²; none is], is at least half of the bound by norms; that by convexity is far above it.
+    #[test]
+    fn what_one_of_many_batches_adds_is_bounded_by_norms() {
+        let v = 0.25f64;
+        for (t, log_mass) in [(10u64, -8.0), (1000, -8.0), (1000, -30.0)] {
+            let bins = Bins::new(&[(t, v)]).unwrap();
+            let law = TruncatedLaw::new(&bins, log_mass, f64::INFINITY).unwrap();
+            let end = law.parts[0].end;
+            let total = t as f64;
+            // E[Y^k] less E[Y^k; g ≤ b], and the probability of g > b.
+            let tail = |k: f64| (0.5 * k * (k - 1.0) * v + log_upper_tail(end - k * v.sqrt())).exp();
+            let [none, one, two] = [0.0, 1.0, 2.0].map(tail);
+            // log of the ratio of E[W²; no g above b] to E[W²], from small differences.
+            let squares = total * v.exp() + total * (total - 1.0);
+            let kept = |power: f64| (power * (-none).ln_1p()).exp_m1();
+            let lost_one = total * (v.exp() * -kept(total - 1.0) + two * (1.0 + kept(total - 1.0)));
+            let mean = (-one).ln_1p() * 2.0;
+            let of_pairs = (mean + (total - 2.0) * (-none).ln_1p()).exp_m1();
+            let exact = (lost_one - total * (total - 1.0) * of_pairs) / total.powi(2);
+            let bound = law.log_moment_left_out(2.0, (squares / total.powi(2)).ln()).exp();
+            assert!(exact <= bound && bound < 2.0 * exact, "{t}: {exact:e} {bound:e}");
+        }
+        // A power of which one batch alone would have a huge moment.
+        let bins = Bins::new(&[(1_000_000, v)]).unwrap();
+        let law = TruncatedLaw::new(&bins, -40.0, f64::INFINITY).unwrap();
+        assert!(law.log_moment_left_out(30.0, 0.01) < -35.0 && law.log_left_out_by_convexity(30.0) > 50.0);
     }
 }

@@ -40,7 +40,7 @@ impl TruncatedLaw {
 
     /// log of a bound on the part of M(w) that is left out.
     pub(crate) fn log_part_left_out(&self, w: f64, moments: &TiltedMoments) -> f64 {
-        self.log_moment_left_out(w) - moments.log_moment.lower()
+        self.log_moment_left_out(w, moments.log_moment.upper()) - moments.log_moment.lower()
     }
 
     /// The moments at w of what is kept, from those of the whole law.
@@ -167,10 +167,14 @@ mod tests {
     use crate::loss::StepLoss;
     use crate::loss::allocation::bins::Bins;
 
-    /// The log moment of a whole law of which a law without some outputs lacks the part ω at the exponent w.
+    /// The log moment of a whole law of which a law without some outputs lacks the part ω at the exponent w; what it lacks has a bound that depends on the moment.
     fn with_part(law: &TruncatedLaw, w: f64, part: f64) -> TiltedMoments {
+        let mut log_moment = f64::INFINITY;
+        for _ in 0..100 {
+            log_moment = law.log_moment_left_out(w, log_moment) - part.ln();
+        }
         TiltedMoments {
-            log_moment: Approx::exact(law.log_moment_left_out(w) - part.ln()),
+            log_moment: Approx::exact(log_moment),
             mean: 1.0,
             variance: 2.0,
         }

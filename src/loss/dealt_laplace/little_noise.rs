@@ -58,7 +58,7 @@ impl PrivacyLoss for LittleNoise {
         Enclosure::of_logs(f64::NEG_INFINITY, (upper + rounding).min(0.0))
     }
 
-    fn truncated(&self, _: f64) -> (StepLoss, f64) {
+    fn truncated(&self, _: f64, _steps: f64) -> (StepLoss, f64) {
         (StepLoss::new(self.clone()), f64::NEG_INFINITY)
     }
 

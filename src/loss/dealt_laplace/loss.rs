@@ -227,7 +227,7 @@ impl PrivacyLoss for DealtLaplace {
         Enclosure::of_logs(lower.min(upper), upper.min(0.0))
     }
 
-    fn truncated(&self, _: f64) -> (StepLoss, f64) {
+    fn truncated(&self, _: f64, _steps: f64) -> (StepLoss, f64) {
         (StepLoss::new(self.clone()), f64::NEG_INFINITY)
     }
 

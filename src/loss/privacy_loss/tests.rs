@@ -196,7 +196,7 @@ fn tails_and_the_largest_loss_are_bounded() {
 #[test]
 fn truncated_losses_lack_the_mass_that_is_said() {
     for (name, mut loss) in all_kinds() {
-        let (mut truncated, log_lost) = loss.truncated(-7.0);
+        let (mut truncated, log_lost) = loss.truncated(-7.0, 1.0);
         let missing = sum(&brute_force(&mut loss, 0.0), |_| 1.0) - sum(&brute_force(&mut truncated, 0.0), |_| 1.0);
         let lost = log_lost.exp();
         assert!((missing - lost).abs() <= 1e-8, "{name}: {missing} {lost}");

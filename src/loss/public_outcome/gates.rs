@@ -131,6 +131,6 @@ fn ends(loss: &StepLoss) -> Option<[Gate; 2]> {
 
 /// A copy of a loss that lacks nothing; `None` where there is none.
 pub(super) fn copy(loss: &StepLoss) -> Option<StepLoss> {
-    let (copy, log_lost) = loss.truncated(f64::NEG_INFINITY);
+    let (copy, log_lost) = loss.truncated(f64::NEG_INFINITY, 1.0);
     (log_lost == f64::NEG_INFINITY).then_some(copy)
 }

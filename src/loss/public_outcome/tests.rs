@@ -83,7 +83,7 @@ impl PrivacyLoss for Wrong {
         StepLoss::shift(self.distance).one_step(epsilon, width, effort)
     }
 
-    fn truncated(&self, log_mass: f64) -> (StepLoss, f64) {
+    fn truncated(&self, log_mass: f64, _steps: f64) -> (StepLoss, f64) {
         (self.loss(), log_mass)
     }
 
@@ -256,10 +256,10 @@ fn tails_supports_and_truncations_are_those_of_the_parts() {
     };
     assert!((mass - 0.25).abs() < 1e-15 && outside == 0.25);
     // Every part may lose as much of the whole, and one that is rarer than that is lost.
-    let (_, log_lost) = loss.truncated(-9.0);
+    let (_, log_lost) = loss.truncated(-9.0, 1.0);
     assert!((log_lost + 9.0).abs() < 1e-14, "{log_lost}");
     let rare = of(1e-6, tail, tail);
-    let (mut kept, log_lost) = rare.truncated(-9.0);
+    let (mut kept, log_lost) = rare.truncated(-9.0, 1.0);
     assert!(
         (log_lost.exp() - 1e-6 - 0.5 * (-9.0f64).exp()).abs() < 1e-15,
         "{log_lost}"

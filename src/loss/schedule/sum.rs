@@ -107,7 +107,7 @@ impl PrivacyLoss for Schedule {
     }
 
     /// Nothing is left out: cells need losses that are analytic in the noise.
-    fn truncated(&self, _log_mass: f64) -> (StepLoss, f64) {
+    fn truncated(&self, _log_mass: f64, _steps: f64) -> (StepLoss, f64) {
         let copy = Self::of(self.pair, Arc::clone(&self.kinds)).unwrap_or_else(|| Self {
             pair: self.pair,
             kinds: Arc::clone(&self.kinds),

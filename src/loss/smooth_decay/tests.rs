@@ -312,7 +312,7 @@ fn the_decay_of_large_groups_is_bounded_and_not_limited_by_shifts_that_are_never
             None => StepLoss::replace_poisson(&law, sigma),
         };
         let whole = whole.unwrap().unwrap();
-        let (mut loss, _) = whole.truncated(-40.0);
+        let (mut loss, _) = whole.truncated(-40.0, 1.0);
         let mut tilted = loss.tilted(c, -25.0);
         let least = tilted.best_log_decay(y, f64::INFINITY);
         tilted.certify(4.0 * y);
@@ -337,7 +337,7 @@ fn the_decay_of_a_replaced_record_is_seen_at_small_frequencies() {
     for (batch, sigma, c) in [(1, 1.4, 0.0), (10, 1.0, 0.7), (300, 2.0, 0.5), (800, 1.5, 0.2)] {
         let law = GroupLaw::hypergeometric(1, batch, 1000).unwrap();
         let whole = StepLoss::replace_fixed_batch(&law, sigma).unwrap().unwrap();
-        let (mut loss, _) = whole.truncated(-40.0);
+        let (mut loss, _) = whole.truncated(-40.0, 1.0);
         let mut tilted = loss.tilted(c, -30.0);
         let deviation = tilted.moments().variance.sqrt();
         for turn in [0.003, 0.03, 0.3, 3.0] {

@@ -70,6 +70,9 @@ pub(super) struct SumLine {
     log_large_mean: f64,
     /// Evaluations of densities and turns.
     pub(super) work: u64,
+    /// One that is made for a smaller expectation, where this one expected too much. As it bounds outcomes with a large Y more closely, Y may be larger, and terms may
+    /// cancel the more for it: each of both is the narrower one for some thresholds.
+    other: Option<Box<SumLine>>,
 }
 
 /// The transform at one τ over that at 0.
@@ -96,7 +99,14 @@ impl SumLine {
             log_most: found,
             ..*target
         });
-        better.map_or(Some(line), |(better, _)| Some(better))
+        Some(match better {
+            Some((better, _)) => Self {
+                work: line.work + better.work,
+                other: Some(Box::new(better)),
+                ..line
+            },
+            None => line,
+        })
     }
 
     /// The line, and log of the expectation that it is made for.
@@ -119,6 +129,7 @@ impl SumLine {
             others: choice.others,
             log_large_mean: log_large_mean(parts, choice.limit),
             work: 0,
+            other: None,
         };
         if choice.log_estimate < (log_expectation - LOG_NEGLIGIBLE).max(LEAST_LOG) {
             line.batches(target, 0.0)?;
@@ -252,7 +263,9 @@ impl SumLine {
     pub(super) fn log_expectation(&self, threshold: &Threshold) -> (f64, f64) {
         let (lower, upper) = self.log_without_large(threshold);
         let (more, most) = self.log_large_part(threshold);
-        (log_add(lower, more), log_add(upper, most))
+        let (lower, upper) = (log_add(lower, more), log_add(upper, most));
+        let other = self.other.as_ref().map(|other| other.log_expectation(threshold));
+        other.map_or((lower, upper), |(more, most)| (lower.max(more), upper.min(most)))
     }
 
     /// Bounds on log E[X₊; no Y is large].

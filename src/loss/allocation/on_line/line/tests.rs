@@ -190,3 +190,17 @@ fn expectations_beyond_the_range_of_numbers_have_a_bound() {
         "{lower} {upper}"
     );
 }
+
+/// Where the first line expects too much there is a second one, and what both know of an expectation is used: at one of these thresholds it was 7e-5 wide, as the second one
+/// alone knows it.
+#[test]
+fn both_of_two_lines_are_used() {
+    let parts = parts(11.0, 1.0 / 5.476f64.powi(2));
+    let line = SumLine::new(&target(&parts, Direction::Remove, 36.707)).unwrap();
+    for w in [36.3, 36.707, 37.2] {
+        let (lower, upper) = line.log_expectation(&at(w));
+        assert!(lower < upper && upper - lower < 1e-5, "{w}: {lower} {upper}");
+        let other = line.other.as_ref().unwrap().log_expectation(&at(w));
+        assert!(other.0 <= lower && upper <= other.1, "{w}");
+    }
+}
