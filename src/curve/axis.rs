@@ -3,11 +3,13 @@
 use crate::error::Result;
 
 /// Fraction of the tolerance to which an end of a bracket is located.
-const RESOLUTION: f64 = 0.2;
+const RESOLUTION: f64 = 0.5;
 /// Growth of the distance from the start of a search: the whole of a logarithmic axis is crossed in some 15 steps.
 const GROWTH: f64 = 1.7;
 /// Growth while the distance is below [`FIRST_STEP`]. With 2 searches for steps take a tenth longer; 10 changes nothing.
 const GROWTH_NEARBY: f64 = 4.0;
+/// A length over that gone so far which is no step.
+const NO_PROGRESS: f64 = 1.0 + 1e-9;
 /// The first step from the start along a logarithmic axis: a factor of 2.
 const FIRST_STEP: f64 = 0.7;
 /// log of the ratio by which the target must be undershot for whole numbers to grow by [`FAST`] and not by 2.
@@ -99,19 +101,24 @@ impl Axis {
     }
 
     /// The next point after `x` on the way from `start` to greater privacy loss (`to_greater_loss`) or to less, by a first step whose length
-    /// on the logarithmic axis is given and by longer ones.
+    /// on the logarithmic axis is given and by longer ones that grow, unless the length given is that of this step.
     pub(super) fn further_from_guess(
         &self,
         start: f64,
         x: f64,
         (first_step, excess): (f64, f64),
-        to_greater_loss: bool,
+        (grows, to_greater_loss): (bool, bool),
     ) -> f64 {
         let gone = self.distance(x, start);
         if gone.max(first_step) >= FIRST_STEP {
             return self.further(start, x, excess, to_greater_loss);
         }
-        let out = (GROWTH_NEARBY * gone).max(first_step);
+        // A length that is hardly more than what is behind would ask for the same point again.
+        let out = if grows || first_step <= NO_PROGRESS * gone {
+            (GROWTH_NEARBY * gone).max(first_step)
+        } else {
+            first_step
+        };
         let next = match (self.whole, to_greater_loss) {
             (false, true) => start + out,
             (false, false) => start - out,

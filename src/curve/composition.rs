@@ -51,7 +51,8 @@ pub struct Composition {
     /// A second bound, where the pair of a group is not tight: every answer is the smaller of the two.
     chain: Option<GroupChain>,
     deltas: Answers<Enclosure>,
-    epsilons: Answers<Interval>,
+    /// With whether there is a margin: [`Composition::epsilon_with_margin`].
+    epsilons: Answers<(Interval, bool)>,
 }
 
 /// Which of the proven bounds an answer is.
@@ -231,6 +232,11 @@ impl Composition {
     /// # Errors
     /// δ outside (0, 1).
     pub fn epsilon(&mut self, delta: f64, tolerance: f64) -> Result<Interval> {
+        Ok(self.epsilon_with_margin(delta, tolerance)?.0)
+    }
+
+    /// [`Composition::epsilon`], and whether the search left room for what a question for δ at the upper end, or at a larger ε, may know less of it.
+    pub(super) fn epsilon_with_margin(&mut self, delta: f64, tolerance: f64) -> Result<(Interval, bool)> {
         require_delta(delta)?;
         let log_delta = delta.ln();
         if let Some(known) = self.epsilons.get(log_delta, tolerance) {
@@ -247,11 +253,12 @@ impl Composition {
         }
         // A smaller bound by the chain makes δ smaller too.
         let is_open_below = found.lower == 0.0 && found.upper > 0.0;
-        if !pair.has_margin || is_open_below || found.upper < pair.interval.upper {
+        let has_margin = pair.has_margin && !is_open_below && found.upper >= pair.interval.upper;
+        if !has_margin {
             found = self.confirmed((found, pair.slope), delta, tolerance)?;
         }
-        self.epsilons.insert(log_delta, tolerance, found);
-        Ok(found)
+        self.epsilons.insert(log_delta, tolerance, (found, has_margin));
+        Ok((found, has_margin))
     }
 
     /// The bounds on ε with an upper one at which [`Composition::delta`] is at most δ.

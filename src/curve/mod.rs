@@ -15,6 +15,7 @@ pub(crate) mod composed_loss;
 pub(crate) mod composition;
 pub(crate) mod epsilon_search;
 mod evaluators;
+mod gaussian_limit;
 mod group_chain;
 mod large_ratio;
 mod loss_sum;

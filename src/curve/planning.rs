@@ -8,6 +8,7 @@
 
 use crate::curve::axis::Axis;
 use crate::curve::composition::Composition;
+use crate::curve::gaussian_limit::GaussianLimit;
 use crate::curve::planning_start::{Start, near_root};
 use crate::curve::threshold;
 use crate::curve::threshold::{Judged, Verdict};
@@ -143,9 +144,16 @@ impl Judge {
         Ok(judged(excess(lower), excess(upper)))
     }
 
+    /// About where the threshold is, by the central limit theorem.
+    fn limit(&self, step: &Step) -> Option<GaussianLimit> {
+        GaussianLimit::new(step, (self.target.epsilon, self.target.delta))
+    }
+
     /// Where a search along an axis starts that would start at `default`: near the threshold, as far as estimates of ε tell.
     fn start(&mut self, axis: &Axis, default: f64, mut run: impl FnMut(f64) -> Result<Composition>) -> Start {
         let Target { epsilon, delta, .. } = self.target;
+        let default = default.clamp(axis.ends.0, axis.ends.1);
+        let default = if axis.whole { default.round() } else { default };
         if epsilon == 0.0 {
             return default.into();
         }
@@ -172,8 +180,13 @@ impl Judge {
             delta,
             tolerance,
         } = self.target;
-        if run.epsilon(delta, tolerance)?.upper > epsilon {
+        let (found, has_margin) = run.epsilon_with_margin(delta, tolerance)?;
+        if found.upper > epsilon {
             return Ok(false);
+        }
+        // δ at the target is no larger than at the upper end.
+        if has_margin {
+            return Ok(true);
         }
         let found = run.delta(epsilon, tolerance)?;
         Ok(found.upper() <= delta || (found.width() > tolerance && found.lower() <= delta))
@@ -224,7 +237,8 @@ pub fn noise_multiplier(step: &Step, steps: u64, adjacency: Adjacency, target: T
     // Along −log σ, on which the privacy loss grows.
     let axis = Axis::continuous((-NOISE.1.ln(), -NOISE.0.ln()), target.tolerance);
     let value = |x: f64| (-x).exp();
-    let start = judge.start(&axis, 0.0, |x| with(value(x)));
+    let limit = judge.limit(step).and_then(|limit| limit.noise_multiplier(steps as f64));
+    let start = judge.start(&axis, limit.map_or(0.0, |noise| -noise.ln()), |x| with(value(x)));
     let found = threshold::search(
         &axis,
         start,
@@ -264,7 +278,8 @@ pub fn sample_rate(step: &Step, steps: u64, adjacency: Adjacency, target: Target
         return Ok(Bracket::exact(1.0));
     }
     let axis = Axis::continuous((MIN_LOG_RATE, 0.0), target.tolerance);
-    let start = judge.start(&axis, -1.0, |x| with(x.exp()));
+    let limit = judge.limit(step).and_then(|limit| limit.sample_rate(steps as f64));
+    let start = judge.start(&axis, limit.map_or(-1.0, f64::ln), |x| with(x.exp()));
     let found = threshold::search(
         &axis,
         start,
@@ -290,7 +305,8 @@ pub fn steps(step: &Step, adjacency: Adjacency, target: Target) -> Result<Bracke
     // Without steps there is no privacy loss.
     let axis = Axis::whole((0, MAX_STEPS), target.tolerance);
     let with = |count: f64| run_of(step, count as u64, adjacency);
-    let start = judge.start(&axis, 1.0, with);
+    let limit = judge.limit(step).and_then(GaussianLimit::steps);
+    let start = judge.start(&axis, limit.unwrap_or(1.0), with);
     let found = threshold::search(
         &axis,
         start,
@@ -330,7 +346,8 @@ pub fn group_size(step: &Step, steps: u64, adjacency: Adjacency, target: Target)
         Sampling::TruncatedPoisson { dataset_size, .. } => MAX_TRUNCATED_GROUP.min(dataset_size),
     };
     let axis = Axis::whole((1, largest), target.tolerance);
-    let start = judge.start(&axis, 1.0, with);
+    let limit = judge.limit(step).and_then(|limit| limit.group_size(steps as f64));
+    let start = judge.start(&axis, limit.unwrap_or(1.0), with);
     let found = threshold::search(
         &axis,
         start,

@@ -20,6 +20,8 @@ const LEAST_WHOLE_SLOPE: f64 = 0.5;
 /// The search ends where an estimate of log ε is this close to the target: the next point of the secant method is the start, without an estimate
 /// there.
 const CLOSE: f64 = 0.02;
+/// The distance at least over which a slope is measured.
+const MEASURING_STEP: f64 = 0.01;
 /// The search ends with a bracket this long on the logarithmic axis, whatever the estimates say.
 const SHORT: f64 = 1e-3;
 /// Values beyond this are cut, and say only on which side the root is.
@@ -117,7 +119,18 @@ pub(super) fn near_root(axis: &Axis, default: f64, mut excess: impl FnMut(f64) -
         };
         let found = found.clamp(-LARGEST, LARGEST);
         let next = search.next(asked, found).clamp(ends.0, ends.1);
-        if found.abs() <= CLOSE || search.high - search.low <= SHORT || point(next) == point(x) {
+        let is_close = found.abs() <= CLOSE;
+        let is_known = is_close && search.slope.is_some();
+        let is_short = search.high - search.low <= SHORT;
+        // Next to the root at once: a second point measures the slope.
+        let is_too_near = is_close && !is_known && !is_short && (next - x).abs() < MEASURING_STEP;
+        let next = if is_too_near {
+            let aside = if next < x { -MEASURING_STEP } else { MEASURING_STEP };
+            (x + aside).clamp(ends.0, ends.1)
+        } else {
+            next
+        };
+        if is_known || is_short || point(next) == point(x) {
             return Start {
                 x: point(next),
                 slope: search.slope,
@@ -141,6 +154,19 @@ mod tests {
             assert!(
                 root == 0.0 || (found.slope.unwrap() - 7.0).abs() < 1e-6,
                 "{root}: {found:?}"
+            );
+        }
+    }
+
+    /// One estimate tells no slope.
+    #[test]
+    fn a_start_next_to_the_root_at_once_knows_the_slope() {
+        let axis = Axis::continuous((-30.0, 10.0), 1e-6);
+        for off in [-0.009, 0.0, 1e-6, 0.009] {
+            let found = near_root(&axis, 0.5 + off, |x| Some(2.0 * (x - 0.5)));
+            assert!(
+                (found.x - 0.5).abs() < 1e-9 && (found.slope.unwrap() - 2.0).abs() < 1e-6,
+                "{off}: {found:?}"
             );
         }
     }

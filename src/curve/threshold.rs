@@ -14,9 +14,11 @@ use crate::error::Result;
 const MAX_OPEN: usize = 8;
 /// An end of a stretch of open points is located to this fraction of the stretch: the threshold is no better known with more.
 const OPEN_FRACTION: f64 = 1.0 / 8.0;
-/// A step out over the distance at which the threshold is expected, so that it ends on the other side. Slopes by estimates are right to 5 % where
-/// they were looked at. With 1.3 the points after it are farther from the threshold.
+/// A step out over the distance at which the threshold is expected by two points, so that it ends on the other side. With 1.3 the points after it are farther from the
+/// threshold. The first step has no such factor: its slope is an estimate, and that between its ends tells the threshold the better the nearer to it the second one is.
 const OVERSHOOT: f64 = 1.15;
+/// Steps whose length is that at which the threshold is expected; from there on they grow.
+const EXPECTED_STEPS: usize = 3;
 /// The distance from the start up to which the slope between two points decides how long the next step is, a little less than a factor of 2.
 /// Farther out steps grow by the factors of the axis.
 const FARTHEST_STEP: f64 = 0.69;
@@ -107,7 +109,7 @@ impl<S, J: FnMut(&mut S, f64) -> Result<Judged>> Search<'_, S, J> {
         let first = self.ask(start)?;
         // Without a guess steps are those of the axis.
         let first_step = slope.map_or(f64::INFINITY, |slope| {
-            OVERSHOOT * (first.excess.abs() + first.uncertainty) / slope
+            (first.excess.abs() + first.uncertainty) / slope + self.aside(start)
         });
         let first_step = first_step.max(self.axis.finest_step(start));
         self.walk((start, first), first_step, true)?;
@@ -126,20 +128,44 @@ impl<S, J: FnMut(&mut S, f64) -> Result<Judged>> Search<'_, S, J> {
         } else {
             (Verdict::Meets, self.axis.ends.0)
         };
+        let mut expected = 0;
         while judged.verdict != wanted && x != end && self.opened < before + MAX_OPEN {
+            let grows = expected == 0 || expected > EXPECTED_STEPS;
             let next = self
                 .axis
-                .further_from_guess(start, x, (step, judged.excess), to_greater_loss);
+                .further_from_guess(start, x, (step, judged.excess), (grows, to_greater_loss));
             let there = self.ask(next)?;
             // As far out as the threshold is expected by these two points, where that is nearby.
-            let slope = (there.excess - judged.excess).abs() / self.axis.distance(x, next);
-            let ahead = OVERSHOOT * (there.excess.abs() + there.uncertainty) / slope;
+            let apart = self.axis.distance(x, next);
+            let slope = (there.excess - judged.excess).abs() / apart;
+            let ahead = self.beyond_root(next, (there.excess.abs() + there.uncertainty) / slope, apart);
             if first_step.is_finite() && ahead.is_finite() {
                 step = (self.axis.distance(start, next) + ahead).min(FARTHEST_STEP).max(step);
+                expected += 1;
             }
             (x, judged) = (next, there);
         }
         Ok(())
+    }
+
+    /// How far beside a root that is expected next to `x` to ask, as the verdict at the root would stay open; nothing on the axis of whole numbers.
+    fn aside(&self, x: f64) -> f64 {
+        if self.axis.whole {
+            0.0
+        } else {
+            ASIDE * self.axis.resolution(x)
+        }
+    }
+
+    /// How far from `x` to go for a root that is expected so far ahead, by a chord between `x` and a point that far behind it: beyond it, or next to it where that is as good as the
+    /// resolution.
+    fn beyond_root(&self, x: f64, ahead: f64, behind: f64) -> f64 {
+        let aside = self.aside(x);
+        if !self.axis.whole && CURVATURE * ahead * (behind + ahead) <= aside {
+            ahead + aside
+        } else {
+            OVERSHOOT * ahead
+        }
     }
 
     /// Brings the two ends together by regula falsi, as far as no point between them stays open.
@@ -336,6 +362,50 @@ mod tests {
             |_, x| Ok(x <= threshold),
         );
         (found.unwrap(), questions)
+    }
+
+    /// A slope of a start may be wrong by any factor, and so may the distance that it leads to: the search makes progress, and a good slope takes four questions.
+    #[test]
+    fn a_wrong_slope_takes_some_questions_more() {
+        let axis = Axis::continuous((-30.0, 10.0), 1e-6);
+        let questions = |start: Start, threshold: f64| {
+            let mut count = 0;
+            let found = search(
+                &axis,
+                start,
+                None,
+                &mut count,
+                |count, x| {
+                    *count += 1;
+                    let excess = (x - threshold) * (1.0 + 0.3 * (x - threshold).abs().min(1.0));
+                    let verdict = if excess > 0.0 { Verdict::Misses } else { Verdict::Meets };
+                    Ok(Judged {
+                        verdict,
+                        excess,
+                        uncertainty: 1e-8,
+                    })
+                },
+                |_, x| Ok(x <= threshold),
+            );
+            let found = found.unwrap();
+            let (low, high) = (found.meets.unwrap(), found.misses.unwrap());
+            assert!(
+                low <= threshold && threshold <= high && high - low <= 1e-6 && !found.wide,
+                "{found:?}"
+            );
+            count
+        };
+        for slope in [1e-9, 0.01, 0.3, 1.0, 30.0, 1e9] {
+            for off in [-2.0, -0.69, -1e-3, 1e-3, 0.69, 2.0] {
+                let start = Start {
+                    x: 1.3 + off,
+                    slope: Some(slope),
+                };
+                let count = questions(start, 1.3);
+                assert!(count <= 40, "{slope} {off}: {count}");
+                assert!(count <= 5 || slope != 1.0 || f64::abs(off) > 0.01, "{off}: {count}");
+            }
+        }
     }
 
     #[test]
