@@ -299,8 +299,25 @@ SEVERAL_LARGE_RATIOS = [
 ]
 
 
+# Each epoch takes a part of the tilt of the run only; or one of them has nearly all of the loss.
+TILTS_OF_MANY_EPOCHS = [
+    (190, 4.6284, 70, 4.6e-96, 1e-6),
+    (3, 20.952, 3, 3.3e-76, 1e-6),
+    (989_320, 76.3875, 1_017_353, 1.77279e-9, 1e-6),
+    (1_836, 1.9306, 84, 1.35e-31, 1e-6),
+]
+# The others only move the threshold of one batch, even where what they vary by is not small beside it.
+ONE_BATCH_STANDS_OUT = [
+    (684_109, 0.3162, 1, 1e-43, 1e-11),
+    (2_160, 0.3162, 1, 5e-21, 1e-11),
+    (883_060, 1.3411, 1, 8.7e-95, 1e-6),
+    (34_421, 0.036585, 1, 4.5e-41, 1e-11),
+]
+
+
 @pytest.mark.parametrize(
-    ("batches", "noise", "epochs", "delta", "width"), SINGLE_LARGE_RATIOS + SEVERAL_LARGE_RATIOS
+    ("batches", "noise", "epochs", "delta", "width"),
+    SINGLE_LARGE_RATIOS + SEVERAL_LARGE_RATIOS + TILTS_OF_MANY_EPOCHS + ONE_BATCH_STANDS_OUT,
 )
 def test_large_ratios_have_narrow_intervals(batches, noise, epochs, delta, width):
     lower, upper = hs.get_epsilon(
@@ -311,6 +328,45 @@ def test_large_ratios_have_narrow_intervals(batches, noise, epochs, delta, width
         bounds=True,
     )
     assert 0 < upper - lower <= width * upper
+
+
+def test_three_batches_in_three_epochs_are_a_sum_over_their_outputs_at_a_tiny_delta():
+    """Moments are sums over three normal variables, and delta follows by a saddle point."""
+    noise, epochs, delta = 20.952, 3, 3.3e-76
+    place = np.linspace(-12.0, 45.0, 230)
+    grid = np.meshgrid(place, place, place, indexing="ij")
+    root = 1 / noise
+    loss = np.log(sum(np.exp(root * g - 0.5 * root**2) for g in grid) / 3)
+    log_mass = -0.5 * sum(g**2 for g in grid) - 1.5 * np.log(2 * np.pi) + 3 * np.log(place[1] - place[0])
+
+    def at(tilt):
+        exponents = (1 + tilt) * loss + log_mass
+        largest = exponents.max()
+        weights = np.exp(exponents - largest)
+        mass = weights.sum()
+        mean = float((weights * loss).sum() / mass)
+        variance = float((weights * (loss - mean) ** 2).sum() / mass)
+        epsilon = epochs * mean - 1 / tilt - 1 / (tilt + 1)
+        spread = epochs * variance + tilt**-2 + (tilt + 1) ** -2
+        log_delta = epochs * (largest + np.log(mass)) - tilt * epsilon
+        return epsilon, log_delta - np.log(tilt * (tilt + 1)) - 0.5 * np.log(2 * np.pi * spread)
+
+    points = sorted(at(tilt) for tilt in (376.0, 380.0, 384.0))
+    expected = np.interp(-np.log(delta), [-log for _, log in points], [epsilon for epsilon, _ in points])
+    found = hs.get_epsilon(noise_multiplier=noise, sampling=hs.RandomAllocation(3), steps=9, delta=delta)
+    assert found == pytest.approx(float(expected), rel=1e-4)
+
+
+def test_a_delta_next_to_one_is_narrow_with_little_noise():
+    """Many batches count alike there, so that the bounds of one that stands out say nothing."""
+    for noise, sampling, steps, epsilon in [
+        (0.11166, hs.RandomAllocation(25_693), 25_693, 0.0568),
+        (0.1395, hs.FixedBins(2), 6, 1.3424),
+    ]:
+        lower, upper = hs.get_delta(
+            noise_multiplier=noise, sampling=sampling, steps=steps, epsilon=epsilon, bounds=True
+        )
+        assert 0.99 < lower < upper <= lower * (1 + 1e-6)
 
 
 def test_a_last_part_of_an_epoch_counts_beside_large_ratios():

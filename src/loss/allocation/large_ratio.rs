@@ -37,8 +37,9 @@ pub(super) fn split(bins: &Bins, split: &RatioSplit) -> Option<Split> {
     let deviation = (split.steps * variance).sqrt() / bins.total;
     let largest_loss = (largest(bins.widest(), end) / bins.total).ln_1p();
     let is_of_use = bins.total >= LEAST_BATCHES && largest_loss > deviation;
-    if !is_of_use || TruncatedLaw::far(bins, split.log_mass_beyond, split.steps).is_some() {
-        return None; // with a far end no ratio counts much under any tilt
+    // With an end that is far for one epoch that has all of the loss no ratio counts much under any tilt.
+    if !is_of_use || TruncatedLaw::far(bins, split.log_mass_beyond, 1.0).is_some() {
+        return None;
     }
     let law = TruncatedLaw::up_to(bins, start)?;
     if start >= end || law.parts.iter().any(|part| part.largest > LARGEST_RATIO) {

@@ -320,9 +320,10 @@ impl PrivacyLoss for Allocation {
         if self.kept.is_some() {
             return Enclosure::TRIVIAL;
         }
+        let found = little_noise::delta(&self.bins, self.direction, epsilon);
         match self.direction {
-            Direction::Remove => one_large::delta(&self.bins, epsilon).unwrap_or(Enclosure::TRIVIAL),
-            Direction::Add => little_noise::delta(&self.bins, epsilon),
+            Direction::Remove => one_large::delta(&self.bins, epsilon).map_or(found, |other| other.meet(found)),
+            Direction::Add => found,
         }
     }
 
