@@ -36,6 +36,8 @@ impl GaussianLimit {
                 batch_size,
                 dataset_size,
             } => batch_size as f64 / dataset_size as f64,
+            // The likelihood ratio of an epoch is a mean of as many as it has batches.
+            Sampling::RandomAllocation { batches, times } => times as f64 / batches as f64,
             _ => return None,
         };
         if step.group.rates.is_some() || step.group.norms.is_some() || step.group.cosine != 1.0 {

@@ -171,24 +171,31 @@ impl<S, J: FnMut(&mut S, f64) -> Result<Judged>> Search<'_, S, J> {
     /// Brings the two ends together by regula falsi, as far as no point between them stays open.
     fn close(&mut self) -> Result<()> {
         let mut lengths = [f64::INFINITY; 2];
-        let mut last = None;
+        let (mut last, mut was_sure) = (None, false);
+        let mut weights = (1.0, 1.0);
         while let (Some((low, at_low)), Some((high, at_high))) = (self.meets, self.misses)
             && self.open.is_empty()
             && !self.axis.is_closed(low, high)
         {
-            // Bisection where two points have not halved the bracket.
-            let slow = high - low > 0.5 * lengths[0];
-            lengths = [lengths[1], high - low];
-            let fraction = if slow { 0.5 } else { at_low / (at_low - at_high) };
+            let root = at_low / (at_low - at_high);
+            let is_sure = !was_sure && self.is_known_at(low, high, root);
+            // Bisection where two points have not halved the bracket, unless the root is known to the resolution: then a point beside it is asked once.
+            let fraction = if is_sure {
+                root
+            } else if high - low > 0.5 * lengths[0] {
+                0.5
+            } else {
+                weights.0 * at_low / (weights.0 * at_low - weights.1 * at_high)
+            };
+            (was_sure, lengths) = (is_sure, [lengths[1], high - low]);
             let guess = self.beside_root(low, high, fraction);
             let verdict = self.ask(self.axis.between(low, high, guess))?.verdict;
             // An end that stays twice counts half (Illinois).
-            if last == Some(verdict) {
-                match verdict {
-                    Verdict::Meets => self.misses = self.misses.map(|(x, excess)| (x, 0.5 * excess)),
-                    _ => self.meets = self.meets.map(|(x, excess)| (x, 0.5 * excess)),
-                }
-            }
+            let stays = if last == Some(verdict) { 0.5 } else { 1.0 };
+            weights = match verdict {
+                Verdict::Meets => (1.0, stays * weights.1),
+                _ => (stays * weights.0, 1.0),
+            };
             last = Some(verdict);
         }
         Ok(())
@@ -199,13 +206,17 @@ impl<S, J: FnMut(&mut S, f64) -> Result<Judged>> Search<'_, S, J> {
     /// Where interpolation finds the root to less than the resolution, the verdict there would stay open. So a point next to it is asked, on
     /// the side of the farther end: two such points close the bracket.
     fn beside_root(&self, low: f64, high: f64, fraction: f64) -> f64 {
-        let resolution = self.axis.resolution(low);
-        let (from_low, from_high) = (fraction * (high - low), (1.0 - fraction) * (high - low));
-        if self.axis.whole || CURVATURE * from_low * from_high > ASIDE * resolution {
+        if !self.is_known_at(low, high, fraction) {
             return fraction;
         }
-        let aside = if from_low < from_high { ASIDE } else { -ASIDE };
-        fraction + aside * resolution / (high - low)
+        let aside = if fraction < 0.5 { ASIDE } else { -ASIDE };
+        fraction + aside * self.axis.resolution(low) / (high - low)
+    }
+
+    /// Whether interpolation at a fraction of the way finds the root to the resolution.
+    fn is_known_at(&self, low: f64, high: f64, fraction: f64) -> bool {
+        let (from_low, from_high) = (fraction * (high - low), (1.0 - fraction) * (high - low));
+        !self.axis.whole && CURVATURE * from_low * from_high <= ASIDE * self.axis.resolution(low)
     }
 
     /// The distance from an open point at which a verdict is expected: there the excess has changed by the part of the point's interval on

@@ -158,13 +158,15 @@ impl<'a> OneLarge<'a> {
         let needed = LEVEL + (limit.log_mean - one).max(0.0);
         let far = (rate * factor / needed).clamp(FAR.0, FAR.1);
         let log_moment = self.log_exponential(limit.log, rate);
+        // λu, where u is wrong by the error of its logarithm.
+        let whole_rate = rate * factor * (1.0 - 2.0 * self.moved.error);
         let mut upper = LogSum::default();
         for term in [
             one,
             self.log_curvature(&limit, far)?,
             self.log_far(&limit, (rate * factor / far, far), log_moment),
             log_pairs(self.parts, limit.log),
-            log_none(rate * factor, limit.log - rate.ln(), log_moment),
+            log_none(whole_rate, limit.log - rate.ln(), log_moment),
         ] {
             upper.add(term);
         }
