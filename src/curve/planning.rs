@@ -3,8 +3,8 @@
 //! The curve is monotone in each of them: by data processing, more noise, a smaller rate, fewer steps or a smaller group cannot increase δ. A
 //! certified verdict at one value therefore holds for all values on one side of it. Every value that is tried is judged by certified
 //! intervals: it meets the target, it misses it, or the intervals leave that open. An open value is never taken for either. Every answer is
-//! on the safe side and has been confirmed: the certified ε at it is at most the target, and so is the certified δ wherever that is known to
-//! the tolerance.
+//! on the safe side and has been confirmed: the certified ε at it is at most the target. The certified δ is asked for too, where it is known to the tolerance and the search for
+//! ε left no room for what an answer for it may know less.
 
 use crate::curve::axis::Axis;
 use crate::curve::composition::Composition;

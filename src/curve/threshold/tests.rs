@@ -184,8 +184,8 @@ fn a_short_stretch_of_open_whole_numbers_is_located() {
             let found = search(&axis, start, Some(0.0), &mut questions, judge, |_, _| Ok(true)).unwrap();
             let (low, high) = (found.meets.unwrap(), found.misses.unwrap());
             assert!(low < threshold && threshold < high, "{low} {high}");
-            // Both ends to an eighth of the stretch or a fifth of the tolerance, and to whole numbers.
-            let most = 2.5 * half + 2.0 * 2e-4 + 4.0 / threshold;
+            // Both ends to an eighth of the stretch or half of the tolerance, and to whole numbers.
+            let most = 2.5 * half + 2.0 * 5e-4 + 4.0 / threshold;
             assert!((high / low).ln() <= most, "{threshold} {half}: {low} {high}");
             assert!(questions <= 20, "{threshold} {half}: {questions}");
         }
