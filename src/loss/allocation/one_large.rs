@@ -215,7 +215,7 @@ impl<'a> OneLarge<'a> {
 
     /// log of a bound on the product of max(1, E[e^{λ(Y − 1)}; Y ≤ c]) over all batches, λ = `rate`/c.
     ///
-    /// e^x is at most 1 + x + 0.72·x² for x = λ(Y − 1) ≤ 1, where the mean of x is not above 0, and at most e^{j + 1} for x between j and j + 1.
+    /// e^x is at most 1 + x + 0.72·x² for x = λ(Y − 1) ≤ 1, and the mean of x over all Y up to a place is not above 0; it is at most e^{j + 1} for x between j and j + 1.
     fn log_exponential(&self, log_limit: f64, rate: f64) -> f64 {
         let log_unit = log_limit - rate.ln();
         // log(1 + x/λ)
