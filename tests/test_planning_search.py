@@ -54,6 +54,8 @@ def test_answers_meet_their_targets_and_the_other_ends_miss_them_nearby_or_a_war
         lower, upper = function(bounds=True, **target, **run)
     answer, beyond = (lower, upper) if side == "lower" else (upper, lower)
     assert np.all(hs.get_epsilon(delta=target["delta"], **{name: answer}, **run) <= target["epsilon"])
+    # The search asks for delta only where that of epsilon left no room for what is known less of it.
+    assert np.all(hs.get_delta(epsilon=target["epsilon"], **{name: answer}, **run) <= target["delta"])
     # The other end misses the target, as far as epsilon itself can say: it has a tolerance of its own.
     _, above = hs.get_epsilon(delta=target["delta"], bounds=True, **{name: beyond}, **run)
     assert np.all(above > target["epsilon"])

@@ -36,7 +36,7 @@ impl GaussianLimit {
                 batch_size,
                 dataset_size,
             } => batch_size as f64 / dataset_size as f64,
-            // The likelihood ratio of an epoch is a mean of as many as it has batches.
+            // An epoch of t batches has the variance (e^{1/σ²} − 1)/t: that of t steps at a rate of 1/t.
             Sampling::RandomAllocation { batches, times } => times as f64 / batches as f64,
             _ => return None,
         };
@@ -106,6 +106,20 @@ mod tests {
         near(of(noise, 0.5, size).sample_rate(steps), 1.0);
         near(of(noise, 1.0, size).steps(), steps);
         near(of(noise, 1.0, 1).group_size(steps), size as f64);
+    }
+
+    /// Ten epochs of fifty batches have the variance 10/50·(e^{1/σ²} − 1).
+    #[test]
+    fn dealt_batches_are_steps_at_the_rate_of_one_of_them() {
+        let mut dealt = step(2.0, 1.0, 1);
+        dealt.sampling = Sampling::RandomAllocation { batches: 50, times: 1 };
+        let distance = (0.2 * 0.25f64.exp_m1()).sqrt();
+        let limit = GaussianLimit::new(&dealt, (0.5, gaussian_delta(distance, 0.5).upper())).unwrap();
+        assert!((limit.steps().unwrap() / 500.0 - 1.0).abs() < 0.03, "{limit:?}");
+        assert!(
+            (limit.noise_multiplier(500.0).unwrap() / 2.0 - 1.0).abs() < 0.03,
+            "{limit:?}"
+        );
     }
 
     #[test]

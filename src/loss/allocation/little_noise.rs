@@ -1,4 +1,5 @@
-//! δ of one epoch with little noise, where one batch stands out.
+//! δ of one epoch with little noise, where one batch stands out: bounds that hold for every ε, also where δ is next to 1 and many batches count.
+//! Where the others hardly vary beside the threshold, those of the file `one_large` are far closer.
 //!
 //! With a large v the sum W = still + Σ Y_i/t consists of its largest term nearly always. Let κ = e^ε − still > 0 be the rest of the
 //! threshold, t the number of batches, and G_i(x) = E[(Y_i − e^x)_+], the curve of a Gaussian pair at x. If the record is removed,

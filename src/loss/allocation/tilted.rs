@@ -267,6 +267,36 @@ mod tests {
         }
     }
 
+    /// Sums below, at and above the middle of their frequencies are those of all terms, by rotations and, where there are many, by a transform.
+    #[test]
+    fn sums_are_those_of_all_terms_at_every_frequency() {
+        with_line(0.3, |line| {
+            let power = line.real.exponent.power;
+            let nodes = line.nodes(angle(&line), 0.5, (1, 40)).unwrap();
+            for (first, last) in [(1, 1), (3, 12), (2, 4001)] {
+                let step = 20.0 / last as f64;
+                let sums = nodes.sums(power, step, (first, last));
+                assert_eq!(sums.values.len(), last + 1 - first);
+                for j in [first, first + (last - first) / 3, usize::midpoint(first, last), last] {
+                    let term = |(u, node): &(f64, Node)| {
+                        let weight = (power * u + node.log_scale - sums.reference).exp();
+                        weight * node.value * Complex64::from_polar(1.0, j as f64 * step * u)
+                    };
+                    let exact: Complex64 = nodes.nodes.iter().map(term).sum();
+                    let found = sums.values[j - first];
+                    let off = (found.value - exact).norm();
+                    let of_terms = 16.0 * f64::EPSILON * (sums.sizes + 20.0 * sums.turned);
+                    assert!(off <= found.error + of_terms, "{first} {last} {j}: {off:e}");
+                    assert!(
+                        found.error < 1e-10 * sums.sizes,
+                        "{first} {last} {j}: {:e}",
+                        found.error
+                    );
+                }
+            }
+        });
+    }
+
     /// All nodes are off by their errors, in the direction in which they add up; or the real moment is off by its error.
     #[test]
     fn errors_of_nodes_and_of_the_real_moment_are_attained() {

@@ -191,8 +191,8 @@ fn expectations_beyond_the_range_of_numbers_have_a_bound() {
     );
 }
 
-/// Where the first line expects too much there is a second one, and what both know of an expectation is used: at one of these thresholds it was 7e-5 wide, as the second one
-/// alone knows it.
+/// Where the first line expects too much there is a second one, and what both know of an expectation is used. For eleven batches the second one alone knows it to 7e-5; for
+/// thousands of them, at the end of a range, the first one alone to 1e-2.
 #[test]
 fn both_of_two_lines_are_used() {
     let parts = parts(11.0, 1.0 / 5.476f64.powi(2));
@@ -203,4 +203,27 @@ fn both_of_two_lines_are_used() {
         let other = line.other.as_ref().unwrap().log_expectation(&at(w));
         assert!(other.0 <= lower && upper <= other.1, "{w}");
     }
+    let (parts, range) = (parts_of_many(), (11_015.14, 11_104.0));
+    let line = SumLine::new(&Target {
+        range: Range {
+            number: 0,
+            middle: range.0,
+            largest: range.1,
+        },
+        ..target(&parts, Direction::Remove, range.0)
+    });
+    let line = line.unwrap();
+    let (lower, upper) = line.log_expectation(&at(11_062.5));
+    let other = line.other.as_ref().unwrap().log_expectation(&at(11_062.5));
+    assert!(upper - lower < 5e-3, "{lower} {upper}");
+    let only_first = SumLine { other: None, ..line };
+    let (least, most) = only_first.log_expectation(&at(11_062.5));
+    assert!(
+        most - least > 7e-3 && other.1 - other.0 < 5e-3,
+        "{least} {most} {other:?}"
+    );
+}
+
+fn parts_of_many() -> Vec<Part> {
+    parts(10_350.0, 1512.0 / 67.628_158f64.powi(2))
 }
